@@ -1,0 +1,1 @@
+//! The coordinator peer: storage, consensus, sessions, services.

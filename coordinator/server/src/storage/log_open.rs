@@ -1,0 +1,128 @@
+//! Opening the Raft log: what is read back must be what is on the device, and all of it must make sense.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use raft_log::chunked_wal::ChunkedWal;
+use raft_log::{RaftLog, RaftWalTypes};
+use rustix::fs::{Advice, fadvise};
+
+use super::error::{IoContext as _, StorageError};
+use super::files::{create_dir_durable, sync_dir};
+use super::log_sync;
+use super::wal::Wal;
+
+/// BOUND: a file of the log. Purging removes whole files, so this is also what a purge leaves behind at most.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// BOUND: payloads of entries kept in memory for followers that are nearly caught up; others are read from disk.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// BOUND: what is read at once when a file is replayed (the crate's default is 64 MiB, for files of 4).
+const READ_BYTES: usize = 1 << 20;
+
+/// Opens the log in `dir`, or makes an empty one.
+///
+/// When it returns, everything that can be read from the log is on disk.
+pub(super) fn open(dir: &Path) -> Result<Arc<RwLock<RaftLog<Wal>>>, StorageError> {
+    create_dir_durable(dir)?;
+    reread_from_device(dir)?;
+    let config = Arc::new(config(dir)?);
+    let log = RaftLog::open(config.clone()).map_err(|error| explain(dir, &config, error))?;
+    check_complete(dir, &log)?;
+    let log = Arc::new(RwLock::new(log));
+    // CRASH: until here nobody was told about the recovered tail. A tail that was only in the page cache when the
+    // process died must not count before it is synced: acknowledged again and then lost, it would break a promise.
+    log_sync::sync_now(&log).at("sync the Raft log in", dir)?;
+    sync_dir(dir)?;
+    Ok(log)
+}
+
+fn config(dir: &Path) -> Result<raft_log::Config, StorageError> {
+    let text = dir.to_str().ok_or_else(|| {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "the path isn't UTF-8: choose another `data_dir`");
+        StorageError::io("open the Raft log in", dir, source)
+    })?;
+    let mut config = raft_log::Config::new(text);
+    config.wal.chunk_max_size = Some(CHUNK_BYTES);
+    config.wal.read_buffer_size = Some(READ_BYTES);
+    // Group commit is ours (`log_sync`): the crate's wait would only add to every append.
+    config.wal.flush_batch_wait = Some(Duration::ZERO);
+    config.log_cache_capacity = Some(CACHE_BYTES);
+    Ok(config)
+}
+
+/// Syncs the files of the log and drops them from the page cache.
+///
+/// After a failed fsync the cache holds pages that the disk never got and that count as clean, so that a later fsync
+/// succeeds: read from there, the log would look whole until the next power cut. Dropped, they are read from the device
+/// and a loss is seen now, while it can be healed from the other peers.
+fn reread_from_device(dir: &Path) -> Result<(), StorageError> {
+    for path in chunk_files(dir)? {
+        let file = File::open(&path).at("open", &path)?;
+        file.sync_data().at("sync", &path)?;
+        fadvise(&file, 0, None, Advice::DontNeed).map_err(io::Error::from).at("read", &path)?;
+    }
+    Ok(())
+}
+
+fn chunk_files(dir: &Path) -> Result<Vec<PathBuf>, StorageError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).at("read", dir)? {
+        let path = entry.at("read", dir)?.path();
+        if path.extension().is_some_and(|extension| extension == "wal") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// INVARIANT: the log holds exactly the entries behind the purged one up to the last. The crate checks that what it
+/// replays has no gap; that the first file is missing can only be seen here.
+fn check_complete(dir: &Path, log: &RaftLog<Wal>) -> Result<(), StorageError> {
+    let state = log.log_state();
+    let Some(last) = state.last else { return Ok(()) };
+    let first = state.purged.map_or(0, |purged| purged.index + 1);
+    if first > last.index {
+        return Ok(());
+    }
+    match log.read(first, first + 1).next() {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(error)) => Err(StorageError::damaged(dir, format!("entry {first} can't be read: {error}"))),
+        None => Err(StorageError::damaged(
+            dir,
+            format!("entry {first} is missing, though the log was purged only before it: a file was removed"),
+        )),
+    }
+}
+
+/// Makes the crate's error one that names the file and the way out.
+fn explain(dir: &Path, config: &raft_log::Config, error: io::Error) -> StorageError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => StorageError::Locked { path: dir.to_owned() },
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other
+            if error.raw_os_error().is_none() =>
+        {
+            let path = first_damaged_file(config).unwrap_or_else(|| dir.to_owned());
+            StorageError::damaged(path, error.to_string())
+        }
+        _ => StorageError::io("open the Raft log in", dir, error),
+    }
+}
+
+/// The first file with a record that doesn't read.
+fn first_damaged_file(config: &raft_log::Config) -> Option<PathBuf> {
+    let lock = ChunkedWal::<RaftWalTypes<Wal>>::acquire_lock(&config.wal).ok()?;
+    let mut found = None;
+    let _ = ChunkedWal::<RaftWalTypes<Wal>>::dump_records(&config.wal, &lock, |chunk, _, record| {
+        if record.is_err() && found.is_none() {
+            found = Some(PathBuf::from(config.wal.chunk_path(chunk)));
+        }
+        Ok(())
+    });
+    found
+}

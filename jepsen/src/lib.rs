@@ -1,0 +1,1 @@
+//! Fault injection and judgement from outside the system.

@@ -1,0 +1,1 @@
+//! The agent: installs releases, runs hooks and the service, keeps the step journal.

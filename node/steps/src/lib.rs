@@ -1,0 +1,1 @@
+//! The pure step machine of a node, and the recovery of its journal.
