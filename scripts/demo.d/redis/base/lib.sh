@@ -1,0 +1,88 @@
+# What the hooks of this package share. Sourced, not run.
+#
+# A hook runs with the environment that the agent gives it (docs/interfaces.md): the service's settings as
+# ROLLCALL_CONFIG_<KEY>, a data folder that stays over releases, and this package's own folder.
+
+set -u
+
+port=${ROLLCALL_CONFIG_PORT:?"the service's config has no port"}
+data=${ROLLCALL_DATA_DIR:?}
+package=${ROLLCALL_PKG_PATH:?}
+
+# This package's ident, from its own manifest: a hook also runs outside of any rollout.
+ident=
+while read -r key equals value; do
+    [ "$key" = ident ] && [ "$equals" = "=" ] && ident=${value#\"} && ident=${ident%\"} && break
+done <"$package/rollcall.toml"
+release=${ident##*/}
+
+# Where the install hook put this release's configuration. Redis shows the path in INFO, so anybody can see from
+# outside which release a server was started from.
+config=$data/etc/$release/redis.conf
+
+# redis PORT [COMMAND…]: one command, or those on standard input.
+redis() {
+    to=$1
+    shift
+    redis-cli -h 127.0.0.1 -p "$to" "$@" 2>&1
+}
+
+# Reads how this Redis stands into the variables below. False: it doesn't answer.
+read_state() {
+    answered=no loading=0 role= link=none syncing=0 offset=0 primary_port= cluster=unknown known_nodes=0 replicas=
+    state=$(printf 'PING\nINFO persistence\nINFO replication\nCLUSTER INFO\n' | redis "$port" | tr -d '\r')
+    while IFS=: read -r name value; do
+        case $name in
+            PONG) answered=yes ;;
+            LOADING*) answered=yes loading=1 ;;
+            loading) loading=$value ;;
+            rdb_bgsave_in_progress) saving=$value ;;
+            role) role=$value ;;
+            master_port) primary_port=$value ;;
+            master_link_status) link=$value ;;
+            master_sync_in_progress) syncing=$value ;;
+            slave_repl_offset) offset=$value ;;
+            master_repl_offset) [ "$role" = master ] && offset=$value ;;
+            slave[0-9]*) replicas="$replicas $value" ;;
+            cluster_state) cluster=$value ;;
+            cluster_known_nodes) known_nodes=$value ;;
+        esac
+    done <<STATE
+$state
+STATE
+    [ "$answered" = yes ]
+}
+
+# replica_port_if_in_sync LINE: prints the port of a replica as its primary lists it, where it is online and within
+# 1 MiB of the primary's offset.
+replica_port_if_in_sync() {
+    replica_port= replica_state= replica_offset=0
+    IFS_before=$IFS
+    IFS=,
+    for pair in $1; do
+        case $pair in
+            port=*) replica_port=${pair#port=} ;;
+            state=*) replica_state=${pair#state=} ;;
+            offset=*) replica_offset=${pair#offset=} ;;
+        esac
+    done
+    IFS=$IFS_before
+    [ "$replica_state" = online ] && [ $((offset - replica_offset)) -le 1048576 ] && echo "$replica_port"
+}
+
+# The witness is a recorder outside of Rollcall, there when the service's config names one (`witness = "host:port"`).
+# A hook that disturbs something tells it first, and goes on only once the recorder has it on its disk.
+tell_witness() {
+    [ -n "${ROLLCALL_CONFIG_WITNESS:-}" ] || return 0
+    "$package/witness" "$ROLLCALL_CONFIG_WITNESS" "$@"
+}
+
+# witnessed HOOK: records the begin of this hook now and its end when it exits.
+witnessed() {
+    hook=$1
+    tell_witness begin "$hook" $$ || {
+        echo "the witness can't be reached at $ROLLCALL_CONFIG_WITNESS: not acting without it"
+        exit 1
+    }
+    trap 'tell_witness end "$hook" $$ $?' EXIT
+}
