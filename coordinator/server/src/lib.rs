@@ -1,1 +1,2 @@
 //! The coordinator peer: storage, consensus, sessions, services.
+pub mod storage;

@@ -128,12 +128,12 @@ pub enum PayloadV1 {
     Membership(MembershipV1),
 }
 
-impl From<&Payload> for PayloadV1 {
-    fn from(payload: &Payload) -> Self {
+impl From<Payload> for PayloadV1 {
+    fn from(payload: Payload) -> Self {
         match payload {
             EntryPayload::Blank => Self::Blank,
-            EntryPayload::Normal(proposal) => Self::Command(proposal.0.clone()),
-            EntryPayload::Membership(membership) => Self::Membership(membership.into()),
+            EntryPayload::Normal(proposal) => Self::Command(proposal.0),
+            EntryPayload::Membership(membership) => Self::Membership((&membership).into()),
         }
     }
 }
@@ -159,16 +159,18 @@ pub struct EntryV1 {
     pub payload: PayloadV1,
 }
 
-impl From<&Entry> for EntryV1 {
-    fn from(entry: &Entry) -> Self {
-        Self { log_id: (&entry.log_id).into(), payload: (&entry.payload).into() }
+impl From<Entry> for EntryV1 {
+    fn from(entry: Entry) -> Self {
+        Self { log_id: (&entry.log_id).into(), payload: entry.payload.into() }
     }
 }
 
-impl TryFrom<EntryV1> for Entry {
-    type Error = String;
-
-    fn try_from(entry: EntryV1) -> Result<Self, String> {
-        Ok(Self { log_id: entry.log_id.into(), payload: entry.payload.try_into()? })
+impl EntryV1 {
+    /// The entry for openraft.
+    ///
+    /// # Errors
+    /// Says why it can't be one: a membership that is impossible.
+    pub fn into_entry(self) -> Result<Entry, String> {
+        Ok(Entry { log_id: self.log_id.into(), payload: self.payload.try_into()? })
     }
 }

@@ -9,8 +9,8 @@ pub enum StorageError {
     /// Bytes on disk are not what was written, or something that must be there is missing.
     #[error(
         "{} is damaged: {what}. Nothing of it was used. Rebuild this peer from the others: on a healthy peer run \
-         `rollcall cluster remove-peer ID` (its ID is in the `identity` file of the data directory), stop this peer, \
-         move its data directory away, start it empty and run `rollcall cluster add-peer`",
+         `rollcall cluster remove-peer ID` (`rollcall cluster status` lists the IDs), stop this peer, move its data \
+         directory away, start it empty and run `rollcall cluster add-peer`",
         path.display()
     )]
     Damaged {

@@ -85,8 +85,8 @@ fn chunk_files(dir: &Path) -> Result<Vec<PathBuf>, StorageError> {
 /// replays has no gap; that the first file is missing can only be seen here.
 fn check_complete(dir: &Path, log: &RaftLog<Wal>) -> Result<(), StorageError> {
     let state = log.log_state();
-    let Some(last) = state.last else { return Ok(()) };
-    let first = state.purged.map_or(0, |purged| purged.index + 1);
+    let Some(last) = state.last().copied() else { return Ok(()) };
+    let first = state.purged().map_or(0, |purged| purged.index + 1);
     if first > last.index {
         return Ok(());
     }

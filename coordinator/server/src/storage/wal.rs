@@ -12,7 +12,7 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use bincode::{Decode, Encode, Kind};
+use bincode::{Decode, Kind};
 use raft_log::codeq;
 
 use super::disk::{LogIdV1, PayloadV1, VoteV1};

@@ -1,0 +1,151 @@
+//! The event history of a peer: what happened, by revision, for watches and for the audit trail.
+//!
+//! It is derived: every event in it follows from the log, and a snapshot carries it along. So whenever its files are in
+//! doubt they are put aside and it is filled again, and no failure of it ever stops the state machine.
+//!
+//! A thread of its own owns the files ([`history_thread`](super::history_thread)); this is the handle that tasks hold.
+//!
+//! # Invariants
+//! - Between [`floor`](HistoryPage::floor) and [`applied`](HistoryPage::applied) it is complete: a revision that has no
+//!   record there had no events.
+
+use bincode::{Decode, Encode};
+use rollcall_ident::Revision;
+use rollcall_rollout::Event;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// BOUND: how far back watches can resume and the audit trail reaches on a peer. At a few hundred bytes for a revision
+/// it keeps the history, which every snapshot carries, at tens of MiB.
+pub const RETAINED_REVISIONS: u64 = 100_000;
+
+/// BOUND: records of one page, whatever a reader asks for.
+pub const MAX_PAGE_RECORDS: usize = 1024;
+
+/// BOUND: batches on their way to the thread; when it falls behind, applying waits for it.
+pub(super) const QUEUED_COMMANDS: usize = 64;
+
+/// The events of one revision.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct HistoryRecord {
+    /// The log index of the entry that caused them.
+    pub revision: Revision,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+}
+
+/// Consecutive records of the history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryPage {
+    /// The records asked for, in order.
+    pub records: Vec<HistoryRecord>,
+    /// Read on from here: behind the last record, or behind [`applied`](Self::applied) when there is no more.
+    pub next: Revision,
+    /// Everything after this revision is kept.
+    pub floor: Revision,
+    /// Everything up to this revision has been recorded.
+    pub applied: Revision,
+}
+
+/// Why the history can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HistoryError {
+    /// What was asked for has been dropped.
+    #[error("the history up to revision {floor} has been compacted: restart from a fresh read, or from {floor} + 1")]
+    Compacted {
+        /// The last revision that is gone.
+        floor: Revision,
+    },
+    /// The history is out of order on this peer and is being put right.
+    #[error("the history of this peer is being rebuilt ({reason}): ask another peer, or again in a few seconds")]
+    Unavailable {
+        /// What happened to it.
+        reason: String,
+    },
+}
+
+/// What the thread is asked to do.
+pub(super) enum Command {
+    /// Record the events of entries up to `applied`. Records at or below what is there already are skipped.
+    Append { records: Vec<HistoryRecord>, applied: Revision },
+    /// Read records from a revision on.
+    Read { from: Revision, limit: usize, reply: oneshot::Sender<Result<HistoryPage, HistoryError>> },
+    /// Forget everything and begin again behind `floor`.
+    Reset { floor: Revision },
+    /// Answer once everything before is on disk.
+    Flush { reply: oneshot::Sender<()> },
+}
+
+/// How far the history reaches on this peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HistoryBounds {
+    /// Everything after this revision is kept.
+    pub floor: Revision,
+    /// Everything up to this revision has been recorded.
+    pub applied: Revision,
+}
+
+/// A handle on the history. Clones share it; the thread ends with the last of them.
+#[derive(Debug, Clone)]
+pub struct History {
+    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) bounds: watch::Receiver<HistoryBounds>,
+}
+
+impl History {
+    /// Up to `limit` records from revision `from` on, fewer if they are large.
+    ///
+    /// # Errors
+    /// [`HistoryError::Compacted`] if events at or after `from` have been dropped.
+    pub async fn read(&self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command::Read { from, limit, reply }).await.map_err(|_| ended())?;
+        answer.await.map_err(|_| ended())?
+    }
+
+    /// [`read`](Self::read) for a thread that may block.
+    pub(super) fn read_blocking(&self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.blocking_send(Command::Read { from, limit, reply }).map_err(|_| ended())?;
+        answer.blocking_recv().map_err(|_| ended())?
+    }
+
+    /// The revision up to which events have been recorded.
+    pub fn applied(&self) -> Revision {
+        self.bounds.borrow().applied
+    }
+
+    /// How far the history reaches.
+    pub fn bounds(&self) -> HistoryBounds {
+        *self.bounds.borrow()
+    }
+
+    /// Tells when more has been recorded.
+    pub fn subscribe(&self) -> watch::Receiver<HistoryBounds> {
+        self.bounds.clone()
+    }
+
+    /// Returns once everything recorded so far is on disk.
+    pub async fn flush(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self.commands.send(Command::Flush { reply }).await.is_ok() {
+            // A history that has ended keeps nothing; it is rebuilt at the next start.
+            let _ = answer.await;
+        }
+    }
+
+    /// Records what entries up to `applied` did. Waits only if the thread is far behind.
+    pub(super) async fn append(&self, records: Vec<HistoryRecord>, applied: Revision) {
+        self.send(Command::Append { records, applied }).await;
+    }
+
+    pub(super) async fn send(&self, command: Command) {
+        if self.commands.send(command).await.is_err() {
+            // Logged by the thread when it ended. The state machine goes on: nothing depends on the history.
+            tracing::debug!("the history has ended");
+        }
+    }
+}
+
+fn ended() -> HistoryError {
+    HistoryError::Unavailable { reason: "its thread has ended; restart the peer".into() }
+}

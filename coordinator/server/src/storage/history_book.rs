@@ -1,0 +1,268 @@
+//! The history's files: a sled database, used as `docs/adr/0001` says that sled 0.34 can be.
+//!
+//! Keys are `r | revision | part`, big endian, so that their order is that of the log; one key `m` holds what is known
+//! about the whole and is written in the same batch as what it speaks of.
+//!
+//! # Invariants
+//! - Each record names the one before it, and the whole names the last: a record that was lost is noticed by whoever
+//!   reads across it.
+//! - Everything here can be deleted: any error makes the caller put the folder aside and begin again.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use bincode::{Decode, Encode, Kind};
+use rollcall_ident::Revision;
+
+use super::files::{create_dir_durable, sync_dir};
+use super::history::{HistoryBounds, HistoryPage, HistoryRecord, RETAINED_REVISIONS};
+
+/// BOUND: sled's cache; its default is 1 GiB.
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// BOUND: a value. Over 64 KiB sled writes files of their own.
+const PART_BYTES: usize = 60 << 10;
+
+/// BOUND: keys of a batch. 199,000 deletions in one blocked it for 4 s and took 800 MB.
+const BATCH_KEYS: usize = 512;
+
+/// BOUND: bytes of a page, beside its number of records.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// BOUND: sled never gives space back; a folder that has grown over this is rebuilt at the next start.
+const MAX_DISK_BYTES: u64 = 1 << 30;
+
+/// Trimming waits until it is worth a batch.
+const TRIM_STEP: u64 = 256;
+
+const META_KEY: &[u8] = b"m";
+const RECORD_PREFIX: u8 = b'r';
+
+/// What is known about the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+struct MetaV1 {
+    floor: Revision,
+    applied: Revision,
+    last_record: Revision,
+}
+
+/// A record and the revision of the one before it.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+struct LinkedRecordV1 {
+    previous: Revision,
+    record: HistoryRecord,
+}
+
+/// Why the files can't be used any more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BookError {
+    #[error("sled: {0}")]
+    Sled(#[from] sled::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("a value of it is damaged: {0}")]
+    Codec(#[from] bincode::CodecError),
+    #[error("{0}")]
+    Damaged(String),
+}
+
+pub(super) struct Book {
+    db: sled::Db,
+    /// sled's private file: its own `flush` doesn't sync it.
+    file: File,
+    meta: MetaV1,
+}
+
+impl Book {
+    /// Opens the folder. May panic on damage, as sled does.
+    pub(super) fn open(dir: &Path) -> Result<Self, BookError> {
+        create_dir_durable(dir).map_err(io::Error::from)?;
+        remove_half_made_snapshots(dir)?;
+        if folder_bytes(dir)? > MAX_DISK_BYTES {
+            return Err(BookError::Damaged(format!("it has grown over {MAX_DISK_BYTES} bytes")));
+        }
+        // No flusher thread: a panic of it couldn't be caught.
+        let db = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None).open()?;
+        let file = File::open(dir.join("db"))?;
+        let meta = match db.get(META_KEY)? {
+            Some(bytes) => bincode::open(Kind::HISTORY, &bytes)?,
+            None if db.is_empty() => MetaV1::default(),
+            None => return Err(BookError::Damaged("its records are there, but not what describes them".into())),
+        };
+        Ok(Self { db, file, meta })
+    }
+
+    /// Makes an empty one that begins behind `floor`.
+    pub(super) fn create(dir: &Path, floor: Revision) -> Result<Self, BookError> {
+        if dir.exists() {
+            fs::remove_dir_all(dir)?;
+        }
+        let mut book = Self::open(dir)?;
+        book.meta = MetaV1 { floor, applied: floor, last_record: floor };
+        book.db.insert(META_KEY, bincode::seal(Kind::HISTORY, &book.meta))?;
+        book.flush()?;
+        Ok(book)
+    }
+
+    pub(super) fn bounds(&self) -> HistoryBounds {
+        HistoryBounds { floor: self.meta.floor, applied: self.meta.applied }
+    }
+
+    /// Adds the records behind what is there, and moves `applied`.
+    pub(super) fn append(&mut self, records: Vec<HistoryRecord>, applied: Revision) -> Result<(), BookError> {
+        let (mut batch, mut keys, mut meta) = (sled::Batch::default(), 0, self.meta);
+        for record in records {
+            if record.revision <= meta.applied || record.events.is_empty() {
+                continue;
+            }
+            let revision = record.revision;
+            let linked = LinkedRecordV1 { previous: meta.last_record, record };
+            let sealed = bincode::seal(Kind::HISTORY, &linked);
+            for (part, bytes) in sealed.chunks(PART_BYTES).enumerate() {
+                batch.insert(record_key(revision, part).as_slice(), bincode::encode_envelope(Kind::HISTORY, bytes));
+                keys += 1;
+            }
+            (meta.last_record, meta.applied) = (revision, revision);
+            if keys >= BATCH_KEYS / 2 {
+                self.commit(std::mem::take(&mut batch), meta)?;
+                keys = 0;
+            }
+        }
+        meta.applied = meta.applied.max(applied);
+        if meta != self.meta {
+            self.commit(batch, meta)?;
+        }
+        self.trim()
+    }
+
+    /// Up to `limit` records from `from` on. The caller has checked that they are kept.
+    pub(super) fn read(&self, from: Revision, limit: usize) -> Result<HistoryPage, BookError> {
+        let (mut records, mut bytes) = (Vec::<HistoryRecord>::new(), 0);
+        let mut previous = None;
+        let mut parts = self.db.range(record_range(from)).peekable();
+        let complete = loop {
+            if records.len() >= limit || bytes >= PAGE_BYTES {
+                break false;
+            }
+            let Some(first) = parts.next() else { break true };
+            let (key, value) = first?;
+            let revision = revision_of(&key)?;
+            let mut sealed = bincode::decode_envelope(Kind::HISTORY, &value)?.body.to_vec();
+            while let Some(Ok((key, value))) = parts.peek() {
+                if revision_of(key)? != revision {
+                    break;
+                }
+                sealed.extend(bincode::decode_envelope(Kind::HISTORY, value)?.body);
+                parts.next();
+            }
+            bytes += sealed.len();
+            let linked: LinkedRecordV1 = bincode::open(Kind::HISTORY, &sealed)?;
+            let joined = previous.map_or(linked.previous < from, |previous| linked.previous == previous);
+            if linked.record.revision != revision || !joined {
+                return Err(BookError::Damaged(format!("records before revision {revision} are missing")));
+            }
+            previous = Some(revision);
+            records.push(linked.record);
+        };
+        let reached = previous.map_or(self.meta.last_record < from, |previous| previous == self.meta.last_record);
+        if complete && !reached {
+            return Err(BookError::Damaged(format!("its last records, up to {}, are missing", self.meta.last_record)));
+        }
+        let last = if complete { self.meta.applied } else { previous.unwrap_or(from) };
+        let MetaV1 { floor, applied, .. } = self.meta;
+        Ok(HistoryPage { records, next: Revision(last.0.max(from.0.saturating_sub(1)) + 1), floor, applied })
+    }
+
+    /// Everything appended is on disk when this returns.
+    pub(super) fn flush(&self) -> Result<(), BookError> {
+        self.db.flush()?;
+        // sled asks the system to start writing and doesn't wait for the disk.
+        Ok(self.file.sync_data()?)
+    }
+
+    fn commit(&mut self, mut batch: sled::Batch, meta: MetaV1) -> Result<(), BookError> {
+        batch.insert(META_KEY, bincode::seal(Kind::HISTORY, &meta));
+        self.db.apply_batch(batch)?;
+        self.meta = meta;
+        Ok(())
+    }
+
+    /// Drops what is older than is kept, a batch at a time.
+    fn trim(&mut self) -> Result<(), BookError> {
+        let target = Revision(self.meta.applied.0.saturating_sub(RETAINED_REVISIONS));
+        if target.0 < self.meta.floor.0 + TRIM_STEP {
+            return Ok(());
+        }
+        let (mut batch, mut keys, mut meta) = (sled::Batch::default(), 0, self.meta);
+        meta.floor = target;
+        for entry in self.db.range(record_key(Revision(0), 0)..record_key(Revision(target.0 + 1), 0)) {
+            let (key, _) = entry?;
+            if keys == BATCH_KEYS {
+                break;
+            }
+            if keys == BATCH_KEYS - 1 {
+                meta.floor = revision_of(&key)?;
+            }
+            batch.remove(key);
+            keys += 1;
+        }
+        meta.floor = meta.floor.max(self.meta.floor);
+        self.commit(batch, meta)
+    }
+}
+
+fn record_key(revision: Revision, part: usize) -> [u8; 11] {
+    let part = u16::try_from(part).expect("a record has far fewer than 65,536 parts: an entry is bounded");
+    let mut key = [RECORD_PREFIX; 11];
+    key[1..9].copy_from_slice(&revision.0.to_be_bytes());
+    key[9..].copy_from_slice(&part.to_be_bytes());
+    key
+}
+
+fn record_range(from: Revision) -> RangeInclusive<[u8; 11]> {
+    record_key(from, 0)..=record_key(Revision(u64::MAX), usize::from(u16::MAX))
+}
+
+fn revision_of(key: &[u8]) -> Result<Revision, BookError> {
+    match key {
+        [RECORD_PREFIX, r0, r1, r2, r3, r4, r5, r6, r7, _, _] => {
+            Ok(Revision(u64::from_be_bytes([*r0, *r1, *r2, *r3, *r4, *r5, *r6, *r7])))
+        }
+        _ => Err(BookError::Damaged(format!("a key of {} bytes that isn't ours", key.len()))),
+    }
+}
+
+/// Half-made snapshots of sled's page table: if one is there, sled 0.34.7 may never open the folder again.
+fn remove_half_made_snapshots(dir: &Path) -> Result<(), BookError> {
+    let mut removed = false;
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            fs::remove_file(&path)?;
+            removed = true;
+        }
+    }
+    if removed {
+        sync_dir(dir).map_err(io::Error::from)?;
+    }
+    Ok(())
+}
+
+fn folder_bytes(dir: &Path) -> Result<u64, BookError> {
+    let (mut folders, mut bytes) = (vec![PathBuf::from(dir)], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else {
+                bytes += entry.metadata()?.len();
+            }
+        }
+    }
+    Ok(bytes)
+}
