@@ -1,1 +1,51 @@
-//! The pure state machine, planner and policies of Rollcall.
+//! The pure heart of Rollcall: the replicated state machine, the planner, and what both agree on.
+//!
+//! - [`State::apply`] takes one log entry at a time and checks every safety rule; it refuses with a [`Rejection`].
+//! - [`plan`] chooses what the leader proposes next. It can be slow or wrong, never unsafe.
+//! - [`orders_for`] says what a node should be doing now. Nothing is fired; orders are derived.
+//! - [`explain`] says why something doesn't move, with the checks that `apply` itself uses.
+//! - [`check`] is the linter of the state: it names whatever breaks an invariant of `docs/invariants.md`.
+//!
+//! # Invariants
+//! DETERMINISM: the same log gives the same bytes on every peer. No clock, no randomness, no IO, no hash order: this
+//! crate can't even name them (`clippy.toml`). Time comes with the entry ([`Stamp`]).
+//!
+//! # Deliberately absent
+//! Consensus, storage, sessions' heartbeats, the wire: the server has those. `apply` never calls `plan`.
+
+#![forbid(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod apply;
+mod check;
+mod command;
+mod event;
+mod explain;
+mod gate;
+mod log_entry;
+mod map;
+mod orders;
+mod plan;
+mod policy;
+mod rejection;
+mod report;
+mod state;
+mod waiting_on;
+
+pub use apply::Applied;
+pub use check::{Violation, check};
+pub use command::{Command, RolloutVerb};
+pub use event::{Event, HistoryRecord};
+pub use explain::{Explanation, Subject, explain};
+pub use log_entry::{Actor, LogEntry, Proposal, Stamp};
+pub use map::Map;
+pub use orders::{Go, GroupOrders, Orders, StepOrder, orders_for};
+pub use plan::{PlannedStep, Preview, plan, preview};
+pub use policy::{Amount, Order, Policy, PolicyPatch, UpdateCondition, WarningPolicy};
+pub use rejection::{Rejection, Reply};
+pub use report::{Hello, NodeReport, PrefetchReport, Report, ServiceStatus, StepEvent, StepReport};
+pub use state::{
+    Channel, ChannelRelease, DeadlineKey, EndedBy, Group, GroupPatch, Health, Instance, Node, PauseCause, Peer, Phase,
+    Prefetch, Presence, Rollout, RolloutKind, RolloutStatus, Service, Session, Source, State, Step, StepFailure,
+    StepTimings, Token, Turn,
+};
+pub use waiting_on::{Waiting, WaitingOn};

@@ -152,7 +152,7 @@ mod tests {
     fn golden_bytes_of_version_1() {
         let sealed = seal(Kind::VOTE, &(7u64, String::from("roll"), Some(300u32)));
         let golden =
-            [0xC5, 2, 1, 0, 10, 0, 0, 0, 0x50, 0x5B, 0xB4, 0x96, 7, 4, b'r', b'o', b'l', b'l', 1, 251, 0x2C, 1];
+            [0xC5, 2, 1, 0, 10, 0, 0, 0, 0xE5, 0x3F, 0xD8, 0x21, 7, 4, b'r', b'o', b'l', b'l', 1, 251, 0x2C, 1];
         assert_eq!(sealed, golden);
     }
 

@@ -1,0 +1,44 @@
+//! The cluster itself and the registry of its peers.
+
+use rollcall_ident::{ClusterId, PeerId};
+
+use super::Transition;
+use crate::state::{Channel, Peer};
+use crate::{Event, Rejection, Reply};
+
+/// The channel that every cluster has from its beginning.
+const FIRST_CHANNEL: &str = "stable";
+
+impl Transition<'_> {
+    pub(super) fn init_cluster(&mut self, cluster_id: ClusterId) -> Result<Reply, Rejection> {
+        if let Some(known) = self.state.cluster_id {
+            return Err(Rejection::AlreadyInitialized(known));
+        }
+        self.state.cluster_id = Some(cluster_id);
+        self.state.feature_level = 1;
+        let stable: rollcall_ident::ChannelName = FIRST_CHANNEL.parse().expect("a well-formed name");
+        self.state.channels.insert(stable.clone(), Channel::new(stable));
+        self.emit(Event::ClusterInitialized { cluster_id });
+        Ok(Reply::Done)
+    }
+
+    /// The peer's id is this revision: never given before, and never again.
+    pub(super) fn add_peer(&mut self, address: &str) -> Result<Reply, Rejection> {
+        if let Some(peer) = self.state.peers.values().find(|peer| peer.address == address) {
+            return Err(Rejection::PeerAddressTaken { address: address.to_owned(), peer: peer.id });
+        }
+        // The first peer has made the cluster before there was a log: its id is 1, as its registration comes first.
+        let id = if self.state.peers.is_empty() { PeerId(1) } else { PeerId(self.revision.0) };
+        self.state.peers.insert(id, Peer { id, address: address.to_owned() });
+        self.emit(Event::PeerAdded { peer: id, address: address.to_owned() });
+        Ok(Reply::PeerAdded(id))
+    }
+
+    pub(super) fn remove_peer(&mut self, peer: PeerId) -> Result<Reply, Rejection> {
+        if self.state.peers.remove(&peer).is_none() {
+            return Err(Rejection::UnknownPeer(peer));
+        }
+        self.emit(Event::PeerRemoved { peer });
+        Ok(Reply::Done)
+    }
+}

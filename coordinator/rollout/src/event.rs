@@ -1,0 +1,367 @@
+//! Events: what has happened, in the past tense. The log is the audit trail; this is how it reads.
+
+use std::fmt;
+
+use bincode::{Decode, Encode};
+use rollcall_ident::{
+    ChannelName, ClusterId, Digest, Fence, GroupName, NodeId, NodeName, PeerId, ReleaseIdent, Revision, RolloutId,
+    SessionEpoch,
+};
+
+use crate::state::{Health, PauseCause, Phase, RolloutKind, RolloutStatus, Turn};
+use crate::{Actor, Stamp};
+
+/// All events of one revision, with what is the same for each: when, who, why.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct HistoryRecord {
+    /// The index of the entry.
+    pub revision: Revision,
+    /// When: the entry's stamp, clamped so that cluster time never goes back.
+    pub stamp: Stamp,
+    /// Who.
+    pub actor: Actor,
+    /// Why.
+    pub reason: Option<String>,
+    /// What, in the order in which it happened.
+    pub events: Vec<Event>,
+}
+
+/// One thing that has happened.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[allow(missing_docs, reason = "the fields are what their types say; the variants read as sentences")]
+pub enum Event {
+    ClusterInitialized {
+        cluster_id: ClusterId,
+    },
+    PeerAdded {
+        peer: PeerId,
+        address: String,
+    },
+    PeerRemoved {
+        peer: PeerId,
+    },
+    GroupApplied {
+        group: GroupName,
+    },
+    GroupDeleted {
+        group: GroupName,
+    },
+    ChannelCreated {
+        channel: ChannelName,
+    },
+    ChannelDeleted {
+        channel: ChannelName,
+    },
+    ReleasePromoted {
+        release: ReleaseIdent,
+        channel: ChannelName,
+        digest: Option<Digest>,
+    },
+    ReleaseDemoted {
+        release: ReleaseIdent,
+        channel: ChannelName,
+    },
+    RolloutStarted {
+        rollout: RolloutId,
+        group: GroupName,
+        target: ReleaseIdent,
+        kind: RolloutKind,
+    },
+    RolloutPaused {
+        rollout: RolloutId,
+        group: GroupName,
+        cause: PauseCause,
+    },
+    RolloutResumed {
+        rollout: RolloutId,
+        group: GroupName,
+    },
+    RolloutEnded {
+        rollout: RolloutId,
+        group: GroupName,
+        status: RolloutStatus,
+    },
+    StepQueued {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+    },
+    StepEntered {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        phase: Phase,
+    },
+    StepTurned {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        turn: Turn,
+    },
+    StepSoaked {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+    },
+    StepFailed {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        phase: Phase,
+        reason: String,
+        detail: String,
+        output: String,
+    },
+    StepRebooted {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        reboots: u32,
+    },
+    TokenGranted {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        fence: Fence,
+    },
+    TokenEnded {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        fence: Fence,
+    },
+    NodeJoined {
+        node: NodeId,
+        name: NodeName,
+    },
+    NodeRemoved {
+        node: NodeId,
+        name: NodeName,
+    },
+    SessionOpened {
+        node: NodeId,
+        name: NodeName,
+        epoch: SessionEpoch,
+        host: PeerId,
+    },
+    SessionClosed {
+        node: NodeId,
+        name: NodeName,
+        epoch: SessionEpoch,
+    },
+    NodeDeparted {
+        node: NodeId,
+        name: NodeName,
+    },
+    NodeRebooted {
+        node: NodeId,
+        name: NodeName,
+    },
+    MemberJoined {
+        node: NodeId,
+        name: NodeName,
+        group: GroupName,
+    },
+    MemberLeft {
+        node: NodeId,
+        name: NodeName,
+        group: GroupName,
+    },
+    HealthChanged {
+        node: NodeId,
+        name: NodeName,
+        group: GroupName,
+        from: Health,
+        to: Health,
+        detail: String,
+    },
+    RoleChanged {
+        node: NodeId,
+        name: NodeName,
+        group: GroupName,
+        primary: bool,
+    },
+    ReleaseChanged {
+        node: NodeId,
+        name: NodeName,
+        group: GroupName,
+        from: Option<ReleaseIdent>,
+        to: Option<ReleaseIdent>,
+    },
+    ReleasePrefetched {
+        node: NodeId,
+        name: NodeName,
+        group: GroupName,
+        release: ReleaseIdent,
+    },
+    PrefetchFailed {
+        node: NodeId,
+        name: NodeName,
+        group: GroupName,
+        release: ReleaseIdent,
+        reason: String,
+        detail: String,
+    },
+}
+
+impl Event {
+    /// The event's name, in snake_case.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.into()
+    }
+
+    /// The group it is about.
+    #[must_use]
+    pub fn group(&self) -> Option<&GroupName> {
+        match self {
+            Self::GroupApplied { group }
+            | Self::GroupDeleted { group }
+            | Self::RolloutStarted { group, .. }
+            | Self::RolloutPaused { group, .. }
+            | Self::RolloutResumed { group, .. }
+            | Self::RolloutEnded { group, .. }
+            | Self::StepQueued { group, .. }
+            | Self::StepEntered { group, .. }
+            | Self::StepTurned { group, .. }
+            | Self::StepSoaked { group, .. }
+            | Self::StepFailed { group, .. }
+            | Self::StepRebooted { group, .. }
+            | Self::TokenGranted { group, .. }
+            | Self::TokenEnded { group, .. }
+            | Self::MemberJoined { group, .. }
+            | Self::MemberLeft { group, .. }
+            | Self::HealthChanged { group, .. }
+            | Self::RoleChanged { group, .. }
+            | Self::ReleaseChanged { group, .. }
+            | Self::ReleasePrefetched { group, .. }
+            | Self::PrefetchFailed { group, .. } => Some(group),
+            Self::ClusterInitialized { .. }
+            | Self::PeerAdded { .. }
+            | Self::PeerRemoved { .. }
+            | Self::ChannelCreated { .. }
+            | Self::ChannelDeleted { .. }
+            | Self::ReleasePromoted { .. }
+            | Self::ReleaseDemoted { .. }
+            | Self::NodeJoined { .. }
+            | Self::NodeRemoved { .. }
+            | Self::SessionOpened { .. }
+            | Self::SessionClosed { .. }
+            | Self::NodeDeparted { .. }
+            | Self::NodeRebooted { .. } => None,
+        }
+    }
+
+    /// The rollout it is about.
+    #[must_use]
+    pub fn rollout(&self) -> Option<RolloutId> {
+        match self {
+            Self::RolloutStarted { rollout, .. }
+            | Self::RolloutPaused { rollout, .. }
+            | Self::RolloutResumed { rollout, .. }
+            | Self::RolloutEnded { rollout, .. }
+            | Self::StepQueued { rollout, .. }
+            | Self::StepEntered { rollout, .. }
+            | Self::StepTurned { rollout, .. }
+            | Self::StepSoaked { rollout, .. }
+            | Self::StepFailed { rollout, .. }
+            | Self::StepRebooted { rollout, .. }
+            | Self::TokenGranted { rollout, .. }
+            | Self::TokenEnded { rollout, .. } => Some(*rollout),
+            _ => None,
+        }
+    }
+
+    /// The node it is about.
+    #[must_use]
+    pub fn node(&self) -> Option<(NodeId, &NodeName)> {
+        match self {
+            Self::StepQueued { node, name, .. }
+            | Self::StepEntered { node, name, .. }
+            | Self::StepTurned { node, name, .. }
+            | Self::StepSoaked { node, name, .. }
+            | Self::StepFailed { node, name, .. }
+            | Self::StepRebooted { node, name, .. }
+            | Self::TokenGranted { node, name, .. }
+            | Self::TokenEnded { node, name, .. }
+            | Self::NodeJoined { node, name }
+            | Self::NodeRemoved { node, name }
+            | Self::SessionOpened { node, name, .. }
+            | Self::SessionClosed { node, name, .. }
+            | Self::NodeDeparted { node, name }
+            | Self::NodeRebooted { node, name }
+            | Self::MemberJoined { node, name, .. }
+            | Self::MemberLeft { node, name, .. }
+            | Self::HealthChanged { node, name, .. }
+            | Self::RoleChanged { node, name, .. }
+            | Self::ReleaseChanged { node, name, .. }
+            | Self::ReleasePrefetched { node, name, .. }
+            | Self::PrefetchFailed { node, name, .. } => Some((*node, name)),
+            _ => None,
+        }
+    }
+}
+
+/// One line for people.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClusterInitialized { cluster_id } => write!(f, "cluster {cluster_id} initialised"),
+            Self::PeerAdded { peer, address } => write!(f, "peer {peer} at {address} added"),
+            Self::PeerRemoved { peer } => write!(f, "peer {peer} removed"),
+            Self::GroupApplied { group } => write!(f, "{group} declared"),
+            Self::GroupDeleted { group } => write!(f, "{group} deleted"),
+            Self::ChannelCreated { channel } => write!(f, "channel {channel} created"),
+            Self::ChannelDeleted { channel } => write!(f, "channel {channel} deleted"),
+            Self::ReleasePromoted { release, channel, .. } => write!(f, "{release} promoted into {channel}"),
+            Self::ReleaseDemoted { release, channel } => write!(f, "{release} demoted out of {channel}"),
+            Self::RolloutStarted { rollout, group, target, kind } => {
+                write!(f, "{rollout} started: {kind} of {group} to {target}")
+            }
+            Self::RolloutPaused { rollout, cause, .. } => write!(f, "{rollout} paused: {cause}"),
+            Self::RolloutResumed { rollout, .. } => write!(f, "{rollout} goes on"),
+            Self::RolloutEnded { rollout, status, .. } => write!(f, "{rollout} ended: {status}"),
+            Self::StepQueued { rollout, name, .. } => write!(f, "{name} queued in {rollout}"),
+            Self::StepEntered { name, phase, .. } => write!(f, "{name} {phase}"),
+            Self::StepTurned { name, turn, .. } => write!(f, "{name} turned: {turn}"),
+            Self::StepSoaked { name, .. } => write!(f, "{name} stayed healthy for min_healthy_time"),
+            Self::StepFailed { name, phase, reason, detail, .. } => {
+                write!(f, "{name} failed while {phase}: {reason}: {detail}")
+            }
+            Self::StepRebooted { name, reboots, .. } => write!(f, "{name} is back from reboot {reboots} of its step"),
+            Self::TokenGranted { rollout, name, fence, .. } => {
+                write!(f, "{name} got the token of {rollout} with fence {fence}")
+            }
+            Self::TokenEnded { name, fence, .. } => write!(f, "{name} gave up the token with fence {fence}"),
+            Self::NodeJoined { name, .. } => write!(f, "{name} joined"),
+            Self::NodeRemoved { name, .. } => write!(f, "{name} removed"),
+            Self::SessionOpened { name, host, .. } => write!(f, "{name} connected to peer {host}"),
+            Self::SessionClosed { name, .. } => write!(f, "{name} disconnected"),
+            Self::NodeDeparted { name, .. } => write!(f, "{name} departed"),
+            Self::NodeRebooted { name, .. } => write!(f, "{name} rebooted"),
+            Self::MemberJoined { name, group, .. } => write!(f, "{name} is a member of {group}"),
+            Self::MemberLeft { name, group, .. } => write!(f, "{name} is no member of {group} any more"),
+            Self::HealthChanged { name, from, to, detail, .. } if detail.is_empty() => {
+                write!(f, "{name} {from} → {to}")
+            }
+            Self::HealthChanged { name, from, to, detail, .. } => write!(f, "{name} {from} → {to}: {detail}"),
+            Self::RoleChanged { name, primary: true, .. } => write!(f, "{name} became primary"),
+            Self::RoleChanged { name, primary: false, .. } => write!(f, "{name} is no primary any more"),
+            Self::ReleaseChanged { name, to: Some(to), .. } => write!(f, "{name} runs {to}"),
+            Self::ReleaseChanged { name, to: None, .. } => write!(f, "{name} runs no release any more"),
+            Self::ReleasePrefetched { name, release, .. } => write!(f, "{name} has {release}"),
+            Self::PrefetchFailed { name, release, reason, detail, .. } => {
+                write!(f, "{name} can't get {release}: {reason}: {detail}")
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The two answers of `apply`: what was done, or why nothing was.
+
+use bincode::{Decode, Encode};
+use rollcall_ident::{
+    ChannelName, ClusterId, Fence, GroupName, NodeId, NodeName, PackageName, PeerId, ReleaseIdent, Revision, RolloutId,
+    SessionEpoch,
+};
+
+use crate::WaitingOn;
+use crate::state::{PauseCause, Phase, RolloutStatus};
+
+/// What an entry brought about.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Reply {
+    /// Done; there is nothing more to say.
+    Done,
+    /// A peer has its id.
+    PeerAdded(PeerId),
+    /// A rollout has begun.
+    RolloutStarted(RolloutId),
+    /// A promotion started these.
+    Promoted(Vec<RolloutId>),
+    /// A demotion stopped these.
+    Demoted(Vec<RolloutId>),
+    /// A token was granted.
+    Granted(Fence),
+    /// A session is open.
+    SessionOpened(SessionEpoch),
+    /// The answer to each report of a batch.
+    Reported(Vec<Result<(), Rejection>>),
+}
+
+/// A valid command that had no effect, and why: a replicated answer, the same on every peer.
+///
+/// The text says what to do next. The name (snake_case) is a contract: `google.rpc.ErrorInfo` carries it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, strum::IntoStaticStr, thiserror::Error)]
+#[strum(serialize_all = "snake_case")]
+pub enum Rejection {
+    /// The cluster has an id already.
+    #[error("this cluster is initialised already; its id is {0}")]
+    AlreadyInitialized(ClusterId),
+    /// No such peer.
+    #[error("there is no peer {0}; `rollcall cluster status` lists them")]
+    UnknownPeer(PeerId),
+    /// A peer with this address is there.
+    #[error(
+        "{address} is peer {peer} already; remove that one first where its disk is lost: `rollcall cluster remove-peer {peer}`"
+    )]
+    PeerAddressTaken {
+        /// The address.
+        address: String,
+        /// Whose it is.
+        peer: PeerId,
+    },
+    /// No such group.
+    #[error("there is no group {0}; `rollcall group list` lists them, `rollcall group apply -f FILE` declares one")]
+    UnknownGroup(GroupName),
+    /// The group file is wrong.
+    #[error("group {group}: {field}: {problem}")]
+    InvalidGroup {
+        /// The group.
+        group: GroupName,
+        /// The key in the group file.
+        field: String,
+        /// What is wrong with it and what would be right.
+        problem: String,
+    },
+    /// The group's rollout isn't at its end.
+    #[error("group {group} is in rollout {rollout}; stop it first: `rollcall rollout stop {rollout}`")]
+    GroupBusy {
+        /// The group.
+        group: GroupName,
+        /// The rollout.
+        rollout: RolloutId,
+    },
+    /// Nodes still declare the group.
+    #[error("group {group} still has {count} members; take it out of their agents' configuration, or remove the nodes")]
+    GroupHasMembers {
+        /// The group.
+        group: GroupName,
+        /// How many.
+        count: u64,
+    },
+    /// No such channel.
+    #[error("there is no channel {0}; `rollcall channel create {0}` makes it")]
+    UnknownChannel(ChannelName),
+    /// A group follows the channel.
+    #[error("group {group} follows channel {channel}; point it elsewhere first")]
+    ChannelInUse {
+        /// The channel.
+        channel: ChannelName,
+        /// Who follows it.
+        group: GroupName,
+    },
+    /// The release isn't in the channel.
+    #[error("{release} isn't in channel {channel}; `rollcall channel list` shows what is")]
+    NotInChannel {
+        /// The release.
+        release: ReleaseIdent,
+        /// The channel.
+        channel: ChannelName,
+    },
+    /// The release was promoted with another digest.
+    #[error("{release} was promoted with digest {known}, not {given}; a changed release needs an ident of its own")]
+    DigestDiffers {
+        /// The release.
+        release: ReleaseIdent,
+        /// What is on record.
+        known: String,
+        /// What was given now.
+        given: String,
+    },
+    /// The target is a release of another package.
+    #[error("group {group} runs {package}; {target} is a release of another package")]
+    OtherPackage {
+        /// The group.
+        group: GroupName,
+        /// Its package.
+        package: PackageName,
+        /// What was asked for.
+        target: ReleaseIdent,
+    },
+    /// It already is as it was asked to be.
+    #[error("already so: {0}")]
+    AlreadySo(String),
+    /// A rollout goes there already.
+    #[error(
+        "{group} is already going to {target} in {rollout} ({status}); see `rollcall rollout status {rollout}`, and `resume` or `retry` where it is paused"
+    )]
+    AlreadyGoingThere {
+        /// The group.
+        group: GroupName,
+        /// Where to.
+        target: ReleaseIdent,
+        /// Which rollout.
+        rollout: RolloutId,
+        /// How it stands.
+        status: RolloutStatus,
+    },
+    /// No such rollout.
+    #[error("there is no rollout {0}; `rollcall rollout list` lists them")]
+    UnknownRollout(RolloutId),
+    /// The rollout is at its end.
+    #[error("rollout {rollout} has ended: {status}; start a new one with `rollcall rollout start`")]
+    RolloutEnded {
+        /// Which one.
+        rollout: RolloutId,
+        /// How it ended.
+        status: RolloutStatus,
+    },
+    /// The verb makes no sense in this state.
+    #[error("rollout {rollout} is {status}: {verb} makes no sense there; {instead}")]
+    NotInThisState {
+        /// Which one.
+        rollout: RolloutId,
+        /// How it stands.
+        status: RolloutStatus,
+        /// What was asked.
+        verb: String,
+        /// What would make sense.
+        instead: String,
+    },
+    /// What paused the rollout is still so.
+    #[error("rollout {rollout} stays paused: {cause} still holds; {instead}")]
+    CauseHolds {
+        /// Which one.
+        rollout: RolloutId,
+        /// What holds.
+        cause: PauseCause,
+        /// What would help.
+        instead: String,
+    },
+    /// No such node.
+    #[error("there is no node {0}; `rollcall node list` lists them")]
+    UnknownNode(String),
+    /// The node isn't part of the rollout.
+    #[error("node {node} has no step in rollout {rollout}")]
+    NoSuchStep {
+        /// The node.
+        node: NodeId,
+        /// The rollout.
+        rollout: RolloutId,
+    },
+    /// The node is connected.
+    #[error("node {0} is connected; stop its agent first")]
+    NodePresent(NodeName),
+    /// The node may be down in the middle of its step.
+    #[error(
+        "node {node} holds the token with fence {fence} past its commit point; it may come back and go on. `--force` if it never will"
+    )]
+    TokenPastCommitPoint {
+        /// The node.
+        node: NodeName,
+        /// The fence.
+        fence: Fence,
+    },
+    /// A check forbids the grant.
+    #[error("not granted: {0}")]
+    NotGrantable(WaitingOn),
+    /// The same identity is in use elsewhere.
+    #[error(
+        "identity {node} is in use: {name} at {address} has it, and {other_name} at {other_address} came with a copy of it. Empty the copy's data folder so that it becomes a node of its own"
+    )]
+    IdentityInUse {
+        /// The identity.
+        node: NodeId,
+        /// Who has it.
+        name: NodeName,
+        /// Where that one connected from.
+        address: String,
+        /// Who came with it.
+        other_name: NodeName,
+        /// Where that one connected from.
+        other_address: String,
+    },
+    /// Another node has the name.
+    #[error(
+        "the name {name} belongs to node {node}; choose another, or `rollcall node remove {name}` where that machine is gone for good"
+    )]
+    NameTaken {
+        /// The name.
+        name: NodeName,
+        /// Whose it is.
+        node: NodeId,
+    },
+    /// The node was removed.
+    #[error("node {0} was removed from the registry; empty its data folder to let it join as a new node")]
+    NodeRemoved(NodeId),
+    /// The report came by a session that has been replaced.
+    #[error("session {given} of node {node} is over; the current one is {current}")]
+    StaleSession {
+        /// The node.
+        node: NodeId,
+        /// The session it came by.
+        given: SessionEpoch,
+        /// The current one; 0: none.
+        current: SessionEpoch,
+    },
+    /// The report carries a fence that isn't the step's.
+    #[error("fence {given} isn't the one of the step: the log says {current}")]
+    StaleFence {
+        /// What was reported.
+        given: Fence,
+        /// What the log says; 0: no token.
+        current: Fence,
+    },
+    /// The report doesn't fit the phase that the log has.
+    #[error("{event} doesn't follow from phase {phase}, which the log has for the step")]
+    NotInThisPhase {
+        /// What was reported.
+        event: String,
+        /// What the log says.
+        phase: Phase,
+    },
+    /// The new process doesn't run the release that was ordered.
+    #[error("the new process runs {given}, not {target}")]
+    NotTheTarget {
+        /// What it runs.
+        given: ReleaseIdent,
+        /// What was ordered.
+        target: ReleaseIdent,
+    },
+    /// The node isn't a member of the group.
+    #[error("node {node} isn't a member of group {group}")]
+    NotAMember {
+        /// The node.
+        node: NodeId,
+        /// The group.
+        group: GroupName,
+    },
+    /// The object has changed since.
+    #[error("it was changed at revision {actual}, after {expected}; look at it again")]
+    RevisionMoved {
+        /// What the caller expected.
+        expected: Revision,
+        /// When it was changed.
+        actual: Revision,
+    },
+    /// A retry with the same id, but of something else.
+    #[error("request id {0} was used for another request")]
+    RequestIdReused(String),
+}
+
+impl Rejection {
+    /// The name of the reason, in snake_case: the contract of the API.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NotGrantable(waiting_on) => waiting_on.name(),
+            other => other.into(),
+        }
+    }
+}

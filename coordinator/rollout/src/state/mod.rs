@@ -1,0 +1,178 @@
+//! The replicated state: what every peer holds in memory, and every snapshot on disk.
+
+mod channel;
+mod deadline;
+mod group;
+mod node;
+mod phase;
+mod request;
+mod rollout;
+mod step;
+
+pub use channel::{Channel, ChannelRelease};
+pub use deadline::DeadlineKey;
+pub(crate) use deadline::Deadlines;
+pub use group::{Group, GroupPatch};
+pub use node::{Health, Instance, Node, Prefetch, Presence, Service, Session};
+pub use phase::Phase;
+pub(crate) use request::{Answered, Requests};
+pub use rollout::{EndedBy, PauseCause, Rollout, RolloutKind, RolloutStatus, Source};
+pub use step::{Step, StepFailure, StepTimings, Token, Turn};
+
+use bincode::{Decode, Encode};
+use rollcall_ident::{
+    ChannelName, ClusterId, ClusterTime, GroupName, NodeId, NodeName, PeerId, Revision, RolloutId, SessionEpoch,
+};
+
+use crate::{Map, Stamp};
+
+/// A permanent peer, as the product knows it. Who votes is Raft's business.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Peer {
+    /// Its id.
+    pub id: PeerId,
+    /// `host:port` of its gRPC.
+    pub address: String,
+}
+
+/// All of it. A clone shares everything and costs nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct State {
+    pub(crate) revision: Revision,
+    pub(crate) now: Stamp,
+    pub(crate) feature_level: u32,
+    pub(crate) cluster_id: Option<ClusterId>,
+    pub(crate) peers: Map<PeerId, Peer>,
+    pub(crate) nodes: Map<NodeId, Node>,
+    pub(crate) node_names: Map<NodeName, NodeId>,
+    /// Nodes that were removed: they don't come back under the same identity.
+    pub(crate) removed_nodes: Map<NodeId, Stamp>,
+    pub(crate) groups: Map<GroupName, Group>,
+    pub(crate) channels: Map<ChannelName, Channel>,
+    pub(crate) rollouts: Map<RolloutId, Rollout>,
+    pub(crate) tokens: Map<NodeId, Token>,
+    pub(crate) sessions: Map<(PeerId, SessionEpoch), NodeId>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) requests: Requests,
+}
+
+impl State {
+    /// The index of the last entry that was applied.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Cluster time at that entry.
+    #[must_use]
+    pub fn clock(&self) -> ClusterTime {
+        self.now.cluster_time
+    }
+
+    /// Both times at that entry.
+    #[must_use]
+    pub fn now(&self) -> Stamp {
+        self.now
+    }
+
+    /// Which behaviour the cluster has agreed on.
+    #[must_use]
+    pub fn feature_level(&self) -> u32 {
+        self.feature_level
+    }
+
+    /// The cluster's id, from its first entry on.
+    #[must_use]
+    pub fn cluster_id(&self) -> Option<ClusterId> {
+        self.cluster_id
+    }
+
+    /// The registered peers.
+    #[must_use]
+    pub fn peers(&self) -> &Map<PeerId, Peer> {
+        &self.peers
+    }
+
+    /// The registered nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &Map<NodeId, Node> {
+        &self.nodes
+    }
+
+    /// A node by its name.
+    #[must_use]
+    pub fn node_named(&self, name: &NodeName) -> Option<&Node> {
+        self.node_names.get(name).and_then(|id| self.nodes.get(id))
+    }
+
+    /// The declared groups.
+    #[must_use]
+    pub fn groups(&self) -> &Map<GroupName, Group> {
+        &self.groups
+    }
+
+    /// The channels.
+    #[must_use]
+    pub fn channels(&self) -> &Map<ChannelName, Channel> {
+        &self.channels
+    }
+
+    /// The rollouts, the ended ones as far as they are kept.
+    #[must_use]
+    pub fn rollouts(&self) -> &Map<RolloutId, Rollout> {
+        &self.rollouts
+    }
+
+    /// Who may be down: the current updaters.
+    #[must_use]
+    pub fn tokens(&self) -> &Map<NodeId, Token> {
+        &self.tokens
+    }
+
+    /// The sessions hosted by `peer`, oldest first.
+    pub fn sessions_of(&self, peer: PeerId) -> impl Iterator<Item = (SessionEpoch, NodeId)> {
+        self.sessions
+            .range((peer, SessionEpoch(0))..=(peer, SessionEpoch(u64::MAX)))
+            .map(|((_, epoch), node)| (*epoch, *node))
+    }
+
+    /// When the next deadline is due, in cluster time; none: nothing would change by waiting.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<ClusterTime> {
+        self.deadlines.next().map(|(at, _)| at)
+    }
+
+    /// When a certain deadline is due, if it is set.
+    #[must_use]
+    pub fn deadline(&self, key: &DeadlineKey) -> Option<ClusterTime> {
+        self.deadlines.get(key)
+    }
+
+    /// The rollout of `group` that isn't at its end.
+    #[must_use]
+    pub fn active_rollout(&self, group: &GroupName) -> Option<&Rollout> {
+        self.groups.get(group).and_then(|group| group.active_rollout).and_then(|id| self.rollouts.get(&id))
+    }
+
+    /// The group's active rollout, or else its latest.
+    #[must_use]
+    pub fn latest_rollout(&self, group: &GroupName) -> Option<&Rollout> {
+        self.active_rollout(group).or_else(|| self.rollouts.values().rev().find(|rollout| rollout.group == *group))
+    }
+
+    /// The members of `group` with their service there, in the order of their ids.
+    pub fn members<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = (&'a Node, &'a Service)> {
+        group.members.keys().filter_map(move |id| {
+            let node = self.nodes.get(id)?;
+            Some((node, node.services.get(&group.name)?))
+        })
+    }
+
+    /// A node's name, or its id where it has been removed.
+    pub(crate) fn name_of(&self, node: NodeId) -> NodeName {
+        match self.nodes.get(&node) {
+            Some(node) => node.name.clone(),
+            None => node.to_string().parse().expect("an id is a well-formed name"),
+        }
+    }
+}

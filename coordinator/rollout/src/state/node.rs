@@ -1,0 +1,173 @@
+//! Nodes: machines that run the agent, and how their services stand.
+
+use std::collections::BTreeMap;
+
+use bincode::{Decode, Encode};
+use rollcall_ident::{BootId, Fence, GroupName, NodeId, NodeName, PeerId, ReleaseIdent, SessionEpoch};
+
+use crate::{Stamp, WarningPolicy};
+
+/// A registered machine. It leaves the registry only by `node remove`.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Node {
+    /// The identity on its disk.
+    pub id: NodeId,
+    /// Its name, for people; unique.
+    pub name: NodeName,
+    /// Where its identity lies.
+    pub identity_locus: String,
+    /// The machine.
+    pub machine_id: String,
+    /// Its current or last boot.
+    pub boot_id: BootId,
+    /// Version of its agent.
+    pub agent_version: String,
+    /// Where it connected from.
+    pub address: String,
+    /// Free labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// The highest fence it has said to have stored.
+    pub highest_fence: Fence,
+    /// Its services by group.
+    pub services: BTreeMap<GroupName, Service>,
+}
+
+/// Whether a node is there. Departed is a state, not an absence.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Presence {
+    /// It has a session.
+    Present(Session),
+    /// It had one, not long ago.
+    Away {
+        /// When it was heard of last.
+        since: Stamp,
+    },
+    /// It has been away for longer than `lost_after`.
+    Departed {
+        /// When it was heard of last.
+        since: Stamp,
+    },
+}
+
+/// An open session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Session {
+    /// The peer that hosts it.
+    pub host: PeerId,
+    /// Which session of the node it is.
+    pub epoch: SessionEpoch,
+    /// When it was opened.
+    pub opened_at: Stamp,
+}
+
+impl Node {
+    /// Its open session.
+    #[must_use]
+    pub fn session(&self) -> Option<&Session> {
+        match &self.presence {
+            Presence::Present(session) => Some(session),
+            Presence::Away { .. } | Presence::Departed { .. } => None,
+        }
+    }
+
+    /// Whether it has been away for so long that it counts as departed.
+    #[must_use]
+    pub fn is_departed(&self) -> bool {
+        matches!(self.presence, Presence::Departed { .. })
+    }
+}
+
+/// How one service of a node stands.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Service {
+    /// What runs or would be started; none: the node never ran it and costs no budget.
+    pub release: Option<ReleaseIdent>,
+    /// The process that runs.
+    pub instance: Option<Instance>,
+    /// Its health.
+    pub health: Health,
+    /// The health check's words.
+    pub health_detail: String,
+    /// Since when.
+    pub health_since: Stamp,
+    /// Whether it calls itself primary.
+    pub primary: bool,
+    /// What its suitability hook says.
+    pub priority: Option<u64>,
+    /// The last release that it was told to fetch, and what came of it.
+    pub prefetch: Option<Prefetch>,
+}
+
+/// What came of fetching a release.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Prefetch {
+    /// The release.
+    pub release: ReleaseIdent,
+    /// What was wrong, if anything.
+    pub outcome: Result<(), String>,
+}
+
+impl Service {
+    /// A service that has never run.
+    pub(crate) fn unprovisioned(at: Stamp) -> Self {
+        Self {
+            release: None,
+            instance: None,
+            health: Health::Unprovisioned,
+            health_detail: String::new(),
+            health_since: at,
+            primary: false,
+            priority: None,
+            prefetch: None,
+        }
+    }
+
+    /// Whether it uses the budget by its health: it ran once and isn't known to be healthy. Unknown is not absent.
+    #[must_use]
+    pub fn is_unhealthy(&self, on_warning: WarningPolicy) -> bool {
+        self.release.is_some() && !self.health.is_good(on_warning)
+    }
+}
+
+/// One running process: no two are ever equal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Instance {
+    /// Process id.
+    pub pid: u32,
+    /// Clock ticks after boot.
+    pub start_time: u64,
+    /// Of which boot.
+    pub boot_id: BootId,
+    /// What it was started from.
+    pub release: ReleaseIdent,
+}
+
+/// A service's health.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, strum::Display)]
+#[strum(serialize_all = "snake_case")]
+pub enum Health {
+    /// All is well.
+    Healthy,
+    /// It works, and something is amiss.
+    Warning,
+    /// It doesn't work.
+    Critical,
+    /// Nobody knows.
+    Unknown,
+    /// The node never ran it.
+    Unprovisioned,
+}
+
+impl Health {
+    /// Whether it counts as healthy.
+    #[must_use]
+    pub fn is_good(self, on_warning: WarningPolicy) -> bool {
+        match self {
+            Self::Healthy => true,
+            Self::Warning => on_warning == WarningPolicy::Pass,
+            Self::Critical | Self::Unknown | Self::Unprovisioned => false,
+        }
+    }
+}
