@@ -1,2 +1,3 @@
 //! The coordinator peer: storage, consensus, sessions, services.
+pub mod raft;
 pub mod storage;

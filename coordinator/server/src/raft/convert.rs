@@ -1,0 +1,140 @@
+//! Between openraft's messages and what is on the wire.
+
+use openraft::raft::{
+    AppendEntriesRequest, StreamAppendError, StreamAppendResult, TransferLeaderError, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+
+use super::wire::{AppendV1, AppendedV1, TransferLeaderReplyV1, TransferLeaderV1, VoteReplyV1, VoteRequestV1};
+use crate::storage::types::{LogId, TypeConfig, Vote};
+use crate::storage::{EntryV1, LogIdV1, VoteV1};
+
+fn id_out(id: Option<&LogId>) -> Option<LogIdV1> {
+    id.map(LogIdV1::from)
+}
+
+fn id_in(id: Option<LogIdV1>) -> Option<LogId> {
+    id.map(LogId::from)
+}
+
+impl From<VoteRequest<TypeConfig>> for VoteRequestV1 {
+    fn from(request: VoteRequest<TypeConfig>) -> Self {
+        Self {
+            vote: VoteV1::from(&request.vote),
+            last_log_id: id_out(request.last_log_id.as_ref()),
+            leadership_transfer: request.leadership_transfer,
+        }
+    }
+}
+
+impl From<VoteRequestV1> for VoteRequest<TypeConfig> {
+    fn from(request: VoteRequestV1) -> Self {
+        let mut converted = Self::new(request.vote.into(), id_in(request.last_log_id));
+        converted.leadership_transfer = request.leadership_transfer;
+        converted
+    }
+}
+
+impl From<VoteResponse<TypeConfig>> for VoteReplyV1 {
+    fn from(reply: VoteResponse<TypeConfig>) -> Self {
+        Self {
+            vote: VoteV1::from(&reply.vote),
+            granted: reply.vote_granted,
+            last_log_id: id_out(reply.last_log_id.as_ref()),
+        }
+    }
+}
+
+impl From<VoteReplyV1> for VoteResponse<TypeConfig> {
+    fn from(reply: VoteReplyV1) -> Self {
+        Self { vote: reply.vote.into(), vote_granted: reply.granted, last_log_id: id_in(reply.last_log_id) }
+    }
+}
+
+impl From<AppendEntriesRequest<TypeConfig>> for AppendV1 {
+    fn from(request: AppendEntriesRequest<TypeConfig>) -> Self {
+        Self {
+            vote: VoteV1::from(&request.vote),
+            prev_log_id: id_out(request.prev_log_id.as_ref()),
+            entries: request.entries.into_iter().map(EntryV1::from).collect(),
+            leader_commit: id_out(request.leader_commit.as_ref()),
+        }
+    }
+}
+
+impl TryFrom<AppendV1> for AppendEntriesRequest<TypeConfig> {
+    type Error = String;
+
+    fn try_from(request: AppendV1) -> Result<Self, String> {
+        Ok(Self {
+            vote: request.vote.into(),
+            prev_log_id: id_in(request.prev_log_id),
+            entries: request.entries.into_iter().map(EntryV1::into_entry).collect::<Result<_, _>>()?,
+            leader_commit: id_in(request.leader_commit),
+        })
+    }
+}
+
+impl From<StreamAppendResult<TypeConfig>> for AppendedV1 {
+    fn from(result: StreamAppendResult<TypeConfig>) -> Self {
+        match result {
+            Ok(upto) => Self::Upto(id_out(upto.as_ref())),
+            Err(StreamAppendError::Conflict(at)) => Self::Conflict(LogIdV1::from(&at)),
+            Err(StreamAppendError::HigherVote(vote)) => Self::HigherVote(VoteV1::from(&vote)),
+        }
+    }
+}
+
+impl From<AppendedV1> for StreamAppendResult<TypeConfig> {
+    fn from(appended: AppendedV1) -> Self {
+        match appended {
+            AppendedV1::Upto(upto) => Ok(id_in(upto)),
+            AppendedV1::Conflict(at) => Err(StreamAppendError::Conflict(at.into())),
+            AppendedV1::HigherVote(vote) => Err(StreamAppendError::HigherVote(vote.into())),
+        }
+    }
+}
+
+impl From<&TransferLeaderRequest<TypeConfig>> for TransferLeaderV1 {
+    fn from(request: &TransferLeaderRequest<TypeConfig>) -> Self {
+        Self {
+            from_leader: VoteV1::from(request.from_leader()),
+            to: *request.to_node_id(),
+            last_log_id: id_out(request.last_log_id()),
+        }
+    }
+}
+
+impl From<TransferLeaderV1> for TransferLeaderRequest<TypeConfig> {
+    fn from(request: TransferLeaderV1) -> Self {
+        Self::new(request.from_leader.into(), request.to, id_in(request.last_log_id))
+    }
+}
+
+impl From<TransferLeaderResponse<TypeConfig>> for TransferLeaderReplyV1 {
+    fn from(response: TransferLeaderResponse<TypeConfig>) -> Self {
+        match response {
+            Ok(()) => Self::Accepted,
+            Err(TransferLeaderError::VoteChanged { expected, actual }) => {
+                Self::VoteChanged { expected: VoteV1::from(&expected), actual: VoteV1::from(&actual) }
+            }
+            Err(TransferLeaderError::LogNotFlushed { expected, actual }) => {
+                Self::LogNotFlushed { expected: id_out(expected.as_ref()), actual: id_out(actual.as_ref()) }
+            }
+        }
+    }
+}
+
+impl From<TransferLeaderReplyV1> for TransferLeaderResponse<TypeConfig> {
+    fn from(reply: TransferLeaderReplyV1) -> Self {
+        match reply {
+            TransferLeaderReplyV1::Accepted => Ok(()),
+            TransferLeaderReplyV1::VoteChanged { expected, actual } => {
+                Err(TransferLeaderError::VoteChanged { expected: Vote::from(expected), actual: Vote::from(actual) })
+            }
+            TransferLeaderReplyV1::LogNotFlushed { expected, actual } => {
+                Err(TransferLeaderError::LogNotFlushed { expected: id_in(expected), actual: id_in(actual) })
+            }
+        }
+    }
+}

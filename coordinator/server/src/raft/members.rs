@@ -1,0 +1,114 @@
+//! Who the peers are, where they are, and how they do, as the membership and the leader know it.
+
+use std::collections::BTreeSet;
+
+use openraft::Instant as _;
+use openraft::async_runtime::watch::WatchReceiver as _;
+use rollcall_ident::{PeerId, Revision};
+
+use super::api::{MemberStatus, RaftStatus};
+use super::client::{Clients, PeerClient};
+use super::consensus::{Consensus, Raft};
+use crate::storage::types::StoredMembership;
+
+/// Finds the peers of the membership in force.
+#[derive(Clone)]
+pub(super) struct Addresses {
+    raft: Raft,
+    clients: Clients,
+}
+
+impl Addresses {
+    pub(super) fn new(raft: Raft, clients: Clients) -> Self {
+        Self { raft, clients }
+    }
+
+    pub(super) fn membership(&self) -> std::sync::Arc<StoredMembership> {
+        self.raft.server_metrics().borrow_watched().membership_config.clone()
+    }
+
+    /// A client for a peer of the membership.
+    pub(super) fn client(&self, peer: PeerId) -> Result<PeerClient, String> {
+        let membership = self.membership();
+        let node = membership.get_node(&peer.0).ok_or_else(|| format!("the address of peer {peer} is not known"))?;
+        self.clients.to(peer, &node.grpc_addr)
+    }
+
+    /// A client for a peer that may not be a member yet.
+    pub(super) fn client_at(&self, peer: PeerId, address: &str) -> Result<PeerClient, String> {
+        self.clients.to(peer, address)
+    }
+
+    pub(super) fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    /// Drops connections to peers that aren't members any more, for as long as openraft runs.
+    pub(super) async fn forget_who_left(self) {
+        let mut metrics = self.raft.server_metrics();
+        let mut last = None;
+        while metrics.changed().await.is_ok() {
+            let membership = metrics.borrow_and_update().membership_config.clone();
+            if last.as_ref() == Some(&membership) {
+                continue;
+            }
+            let addresses: Vec<_> = membership.nodes().map(|(_, node)| node.grpc_addr.clone()).collect();
+            let peers: Vec<_> = membership.nodes().map(|(id, _)| PeerId(*id)).collect();
+            self.clients.retain(&addresses, &peers);
+            last = Some(membership);
+        }
+    }
+}
+
+impl Consensus {
+    /// How consensus stands on this peer.
+    pub fn status(&self) -> RaftStatus {
+        let metrics = self.inner.raft.metrics().borrow_watched().clone();
+        let index = |id: Option<crate::storage::types::LogId>| Revision(id.map_or(0, |id| id.index));
+        let last = metrics.last_log_index;
+        // The log begins behind what was purged, or with entry 0.
+        let first = metrics.purged.map_or(0, |purged| purged.index + 1);
+        RaftStatus {
+            term: metrics.current_term,
+            last_log: Revision(last.unwrap_or_default()),
+            committed: index(metrics.local_committed),
+            applied: index(metrics.last_applied),
+            snapshot: index(metrics.snapshot),
+            log_entries: last.map_or(0, |last| (last + 1).saturating_sub(first)),
+            queued_proposals: self.queued_proposals(),
+        }
+    }
+
+    /// The peers, as this peer knows them. How the others do, only the leader knows: ask [`members`](Self::members).
+    pub fn members_here(&self) -> Vec<MemberStatus> {
+        let metrics = self.inner.raft.metrics().borrow_watched().clone();
+        let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
+        let me = self.peer_id();
+        let leader = metrics.current_leader.map(PeerId);
+        let i_lead = leader == Some(me) && metrics.heartbeat.is_some();
+        let heard_ms = |id: &u64| {
+            let heard = metrics.heartbeat.as_ref()?.get(id)?.as_ref()?;
+            Some(u64::try_from(heard.elapsed().as_millis()).unwrap_or(u64::MAX))
+        };
+        let matched = |id: &u64| metrics.replication.as_ref()?.get(id)?.as_ref().map(|matched| Revision(matched.index));
+        let members = metrics.membership_config.nodes().map(|(id, node)| {
+            let peer = PeerId(*id);
+            let is_me = peer == me;
+            MemberStatus {
+                peer,
+                address: node.grpc_addr.clone(),
+                voter: voters.contains(id),
+                leader: leader == Some(peer),
+                last_heard_ms: if i_lead && is_me { Some(0) } else { heard_ms(id) },
+                matched: if i_lead && is_me { metrics.last_log_index.map(Revision) } else { matched(id) },
+                problem: if is_me { None } else { self.inner.addresses.clients().problem(peer) },
+            }
+        });
+        members.collect()
+    }
+
+    /// Whether the leader heard of a member lately enough to count on it.
+    pub(super) fn is_live(&self, member: &MemberStatus) -> bool {
+        member.last_heard_ms.is_some_and(|ms| ms <= self.inner.tuning.election_min_ms)
+    }
+}

@@ -1,0 +1,86 @@
+//! The numbers with which consensus runs, and why.
+
+use openraft::{Config, ConfigError, SnapshotPolicy, StepDownPolicy};
+
+/// What may be tuned. The defaults are for production; tests make snapshots small and elections short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuning {
+    /// The shortest time without a leader's word after which a peer asks for an election. It must be well above what a
+    /// slow disk or a busy machine delays a heartbeat by.
+    pub election_min_ms: u64,
+    /// The longest; the spread keeps two peers from asking at once.
+    pub election_max_ms: u64,
+    /// How often the leader speaks up: four heartbeats may be lost before the shortest election.
+    pub heartbeat_ms: u64,
+    /// Entries between two snapshots. At a few hundred bytes each it keeps the log at a few MiB, and a restart re-applies
+    /// no more than that.
+    pub snapshot_every: u64,
+    /// Entries that stay in the log behind a snapshot, so that a peer that was away shortly needs no snapshot.
+    pub keep_entries: u64,
+    /// Entries purged at once: each purge is a record in the log, and unlinks whole files only.
+    pub purge_batch: u64,
+    /// How long a peer may take to check and install a snapshot it has received.
+    pub install_snapshot_ms: u64,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            election_min_ms: 1_000,
+            election_max_ms: 2_000,
+            heartbeat_ms: 250,
+            snapshot_every: 5_000,
+            keep_entries: 1_000,
+            purge_batch: 256,
+            install_snapshot_ms: 60_000,
+        }
+    }
+}
+
+/// BOUND: entries in one message. The log cuts batches at 1 MiB too.
+const MAX_ENTRIES_PER_APPEND: u64 = 1_024;
+
+/// BOUND: requests that wait for openraft's core; each is a few words here, its bytes were bounded before.
+const CORE_QUEUE: u64 = 4_096;
+
+/// A leader that was removed serves on for so long, so that those who stay hear of it.
+const STEP_DOWN_AFTER_MS: u64 = 150;
+
+impl Tuning {
+    /// openraft's configuration.
+    pub(super) fn to_config(self, cluster: &str) -> Result<Config, ConfigError> {
+        Config {
+            cluster_name: cluster.to_owned(),
+            election_timeout_min: self.election_min_ms,
+            election_timeout_max: self.election_max_ms,
+            heartbeat_interval: self.heartbeat_ms,
+            install_snapshot_timeout: self.install_snapshot_ms,
+            max_payload_entries: MAX_ENTRIES_PER_APPEND,
+            // A learner counts as caught up when a snapshot wouldn't be needed.
+            replication_lag_threshold: self.keep_entries.max(1),
+            snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_every),
+            max_in_snapshot_log_to_keep: self.keep_entries,
+            purge_batch_size: self.purge_batch,
+            api_channel_size: Some(CORE_QUEUE),
+            notification_channel_size: Some(CORE_QUEUE),
+            removed_leader_step_down: StepDownPolicy::After(STEP_DOWN_AFTER_MS),
+            // A peer that was cut off must not depose a healthy leader when it comes back.
+            enable_pre_vote: Some(true),
+            // The state machine is in memory and the committed index isn't synced, so a restarted leader may have applied
+            // less than it had confirmed: it must be elected again before it serves.
+            enable_leader_restore: Some(false),
+            ..Config::default()
+        }
+        .validate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        Tuning::default().to_config("test").unwrap();
+    }
+}

@@ -1,0 +1,215 @@
+//! What peers say to each other, as it is on the wire.
+//!
+//! openraft's own encoding is no stable format, so each of its messages has a twin here: named with its version, never
+//! edited once released. Every message is sealed as [`Kind::PEER_MESSAGE`].
+
+use bincode::{CodecError, Decode, Encode, Kind};
+use bytes::Bytes;
+use rollcall_ident::{ClusterId, PeerId, Revision};
+use rollcall_rollout::{Applied, Proposal};
+
+use super::api::{MemberStatus, MembershipError, NotProposed, Origin, ReadError, Unknown};
+use crate::storage::{EntryV1, LogIdV1, StoredMembershipV1, VoteV1};
+
+/// The gRPC service.
+pub(super) const SERVICE: &str = "rollcall.peer.v1.Peer";
+/// One request, one reply.
+pub(super) const CALL: &str = "/rollcall.peer.v1.Peer/Call";
+/// A stream of appends, each with its reply, in order.
+pub(super) const APPEND: &str = "/rollcall.peer.v1.Peer/Append";
+/// A snapshot: its head, then its chunks; one reply at the end.
+pub(super) const SNAPSHOT: &str = "/rollcall.peer.v1.Peer/Snapshot";
+
+/// BOUND: how much of a snapshot one message carries. Heartbeats share the connection with none of them, and a receiver
+/// holds one at a time.
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// Addressed to whoever answers: only to ask who that is.
+pub(super) const ANYBODY: PeerId = PeerId(0);
+
+/// A message, from whom and for whom.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) struct RequestV1 {
+    /// The sender's cluster.
+    pub cluster: ClusterId,
+    /// The sender.
+    pub from: PeerId,
+    /// Whom it is for.
+    pub to: PeerId,
+    /// What it says.
+    pub body: BodyV1,
+}
+
+/// What a message says.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) enum BodyV1 {
+    Vote(VoteRequestV1),
+    PreVote(VoteRequestV1),
+    Append(AppendV1),
+    SnapshotHead(SnapshotHeadV1),
+    SnapshotChunk(Vec<u8>),
+    TransferLeader(TransferLeaderV1),
+    Identify,
+    Join,
+    Propose { proposal: Proposal, timeout_ms: u64 },
+    ReadIndex { timeout_ms: u64 },
+    AddPeer { address: String, origin: OriginV1 },
+    RemovePeer { peer: PeerId, origin: OriginV1 },
+    MoveLeader { to: PeerId },
+    Members,
+}
+
+/// Asks for a vote, or whether it would be given.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) struct VoteRequestV1 {
+    pub vote: VoteV1,
+    pub last_log_id: Option<LogIdV1>,
+    pub leadership_transfer: bool,
+}
+
+/// Entries to append; none in a heartbeat.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) struct AppendV1 {
+    pub vote: VoteV1,
+    pub prev_log_id: Option<LogIdV1>,
+    pub entries: Vec<EntryV1>,
+    pub leader_commit: Option<LogIdV1>,
+}
+
+/// What a snapshot covers, in front of its chunks.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) struct SnapshotHeadV1 {
+    pub vote: VoteV1,
+    pub last_log_id: Option<LogIdV1>,
+    pub membership: StoredMembershipV1,
+    pub bytes: u64,
+}
+
+/// The leader asks a follower to take over.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) struct TransferLeaderV1 {
+    pub from_leader: VoteV1,
+    pub to: u64,
+    pub last_log_id: Option<LogIdV1>,
+}
+
+/// Who asked for a change of the peers, and why.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) struct OriginV1 {
+    pub actor: String,
+    pub reason: String,
+}
+
+impl From<Origin> for OriginV1 {
+    fn from(Origin { actor, reason }: Origin) -> Self {
+        Self { actor, reason }
+    }
+}
+
+impl From<OriginV1> for Origin {
+    fn from(OriginV1 { actor, reason }: OriginV1) -> Self {
+        Self { actor, reason }
+    }
+}
+
+/// The answer to a message.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) enum ReplyV1 {
+    Refused(RefusalV1),
+    Vote(VoteReplyV1),
+    Appended(AppendedV1),
+    SnapshotInstalled {
+        vote: VoteV1,
+    },
+    TransferLeader(TransferLeaderReplyV1),
+    Identity(Option<(ClusterId, PeerId)>),
+    Joined,
+    Proposed(ProposedV1),
+    ReadIndex(Result<Revision, ReadError>),
+    PeerAdded(Result<PeerId, MembershipError>),
+    Changed(Result<(), MembershipError>),
+    Members(Result<Vec<MemberStatus>, MembershipError>),
+    /// It was understood, and something went wrong on the peer.
+    Failed(String),
+}
+
+/// Why a message was not even looked at. Whoever is refused has the wrong peer, or is wrong itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Encode, Decode)]
+pub(super) enum RefusalV1 {
+    /// The receiver has no identity.
+    #[error(
+        "peer {addressed} was addressed and this peer is blank: it has no data. If it was peer {addressed}, its disk was \
+         lost or replaced: run `rollcall cluster remove-peer {addressed}`, then `rollcall cluster add-peer`"
+    )]
+    Blank { addressed: PeerId },
+    /// The receiver belongs to another cluster.
+    #[error(
+        "this is peer {peer} of cluster {ours}, and the message comes from cluster {theirs}: one of the two was started \
+         with the other cluster's data directory or address"
+    )]
+    WrongCluster { ours: ClusterId, peer: PeerId, theirs: ClusterId },
+    /// The receiver is another peer of the same cluster.
+    #[error(
+        "this is peer {ours} of cluster {cluster}, and peer {addressed} was addressed: the address of peer {addressed} \
+         leads here, or this peer was started with another one's data directory"
+    )]
+    WrongPeer { cluster: ClusterId, ours: PeerId, addressed: PeerId },
+    /// The sender isn't a peer of the cluster any more.
+    #[error(
+        "peer {peer} was removed from cluster {cluster}, and an id is never used again: stop that peer and move its data \
+         directory away; started empty it can be added again"
+    )]
+    Removed { cluster: ClusterId, peer: PeerId },
+    /// The receiver has data already.
+    #[error("this is peer {peer} of cluster {cluster} already and keeps its data")]
+    AlreadyJoined { cluster: ClusterId, peer: PeerId },
+    /// The receiver is stopping.
+    #[error("the peer is stopping")]
+    Stopping,
+    /// The receiver can't take more of this at once.
+    #[error("busy: {what}")]
+    Busy { what: String },
+}
+
+/// A vote given, or not.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) struct VoteReplyV1 {
+    pub vote: VoteV1,
+    pub granted: bool,
+    pub last_log_id: Option<LogIdV1>,
+}
+
+/// What became of an append.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) enum AppendedV1 {
+    /// All up to here is on disk.
+    Upto(Option<LogIdV1>),
+    /// The entry in front of them isn't there.
+    Conflict(LogIdV1),
+    /// The sender doesn't lead any more.
+    HigherVote(VoteV1),
+}
+
+/// Whether the follower takes over.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) enum TransferLeaderReplyV1 {
+    Accepted,
+    VoteChanged { expected: VoteV1, actual: VoteV1 },
+    LogNotFlushed { expected: Option<LogIdV1>, actual: Option<LogIdV1> },
+}
+
+/// What became of a forwarded write.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) enum ProposedV1 {
+    Applied(Applied),
+    NotProposed(NotProposed),
+    Unknown(Unknown),
+}
+
+pub(super) fn seal<T: Encode>(message: &T) -> Bytes {
+    bincode::seal(Kind::PEER_MESSAGE, message).into()
+}
+
+pub(super) fn open<T: Decode<()>>(frame: &[u8]) -> Result<T, CodecError> {
+    bincode::open(Kind::PEER_MESSAGE, frame)
+}
