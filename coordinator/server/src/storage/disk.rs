@@ -11,7 +11,7 @@ use openraft::EntryPayload;
 use openraft::vote::RaftLeaderId;
 use rollcall_rollout::LogEntry;
 
-use super::types::{Entry, LeaderId, LogId, Membership, Payload, PeerNode, Proposal, StoredMembership, Vote, log_id};
+use super::types::{Entry, LeaderId, LogId, Logged, Membership, Payload, PeerNode, StoredMembership, Vote, log_id};
 
 /// A log id. Its order is that of the log: by term, then by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
@@ -144,7 +144,7 @@ impl TryFrom<PayloadV1> for Payload {
     fn try_from(payload: PayloadV1) -> Result<Self, String> {
         Ok(match payload {
             PayloadV1::Blank => Self::Blank,
-            PayloadV1::Command(entry) => Self::Normal(Proposal(entry)),
+            PayloadV1::Command(entry) => Self::Normal(Logged(entry)),
             PayloadV1::Membership(membership) => Self::Membership(membership.try_into()?),
         })
     }

@@ -9,9 +9,8 @@
 //! - Between [`floor`](HistoryPage::floor) and [`applied`](HistoryPage::applied) it is complete: a revision that has no
 //!   record there had no events.
 
-use bincode::{Decode, Encode};
 use rollcall_ident::Revision;
-use rollcall_rollout::Event;
+use rollcall_rollout::HistoryRecord;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// BOUND: how far back watches can resume and the audit trail reaches on a peer. At a few hundred bytes for a revision
@@ -23,15 +22,6 @@ pub const MAX_PAGE_RECORDS: usize = 1024;
 
 /// BOUND: batches on their way to the thread; when it falls behind, applying waits for it.
 pub(super) const QUEUED_COMMANDS: usize = 64;
-
-/// The events of one revision.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct HistoryRecord {
-    /// The log index of the entry that caused them.
-    pub revision: Revision,
-    /// What happened, in order.
-    pub events: Vec<Event>,
-}
 
 /// Consecutive records of the history.
 #[derive(Debug, Clone, PartialEq)]

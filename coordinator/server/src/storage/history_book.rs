@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 
 use bincode::{Decode, Encode, Kind};
 use rollcall_ident::Revision;
+use rollcall_rollout::HistoryRecord;
 
 use super::files::{create_dir_durable, sync_dir};
-use super::history::{HistoryBounds, HistoryPage, HistoryRecord, RETAINED_REVISIONS};
+use super::history::{HistoryBounds, HistoryPage, RETAINED_REVISIONS};
 
 /// BOUND: sled's cache; its default is 1 GiB.
 const CACHE_BYTES: u64 = 16 << 20;

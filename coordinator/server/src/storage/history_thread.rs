@@ -10,12 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rollcall_ident::Revision;
+use rollcall_rollout::HistoryRecord;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::error::StorageError;
-use super::history::{
-    Command, History, HistoryBounds, HistoryError, HistoryPage, MAX_PAGE_RECORDS, QUEUED_COMMANDS,
-};
+use super::history::{Command, History, HistoryBounds, HistoryError, HistoryPage, MAX_PAGE_RECORDS, QUEUED_COMMANDS};
 use super::history_book::{Book, BookError};
 
 /// A crash loses at most this much from the files; it is recorded again while the log is re-applied.
@@ -89,7 +88,7 @@ impl Keeper {
         self.close();
     }
 
-    fn append(&mut self, records: Vec<super::history::HistoryRecord>, applied: Revision) {
+    fn append(&mut self, records: Vec<HistoryRecord>, applied: Revision) {
         if self.book.is_err() && self.retry_at.is_some_and(|at| Instant::now() >= at) {
             self.begin_again(applied, "it couldn't be made anew before");
         }
@@ -150,7 +149,8 @@ impl Keeper {
         let aside = self.dir.with_extension("damaged");
         // BOUND: one folder is kept for whoever looks into it.
         let moved = if aside.exists() { fs::remove_dir_all(&aside) } else { Ok(()) };
-        if let Err(error) = moved.and_then(|()| if self.dir.exists() { fs::rename(&self.dir, &aside) } else { Ok(()) }) {
+        if let Err(error) = moved.and_then(|()| if self.dir.exists() { fs::rename(&self.dir, &aside) } else { Ok(()) })
+        {
             tracing::warn!(folder = %self.dir.display(), %error, "the damaged history can't be put aside");
         }
         self.create(floor);

@@ -16,7 +16,7 @@ use super::log_sync;
 use super::wal::Wal;
 
 /// BOUND: a file of the log. Purging removes whole files, so this is also what a purge leaves behind at most.
-const CHUNK_BYTES: usize = 4 << 20;
+pub(super) const CHUNK_BYTES: usize = 4 << 20;
 
 /// BOUND: payloads of entries kept in memory for followers that are nearly caught up; others are read from disk.
 const CACHE_BYTES: usize = 16 << 20;
@@ -27,10 +27,10 @@ const READ_BYTES: usize = 1 << 20;
 /// Opens the log in `dir`, or makes an empty one.
 ///
 /// When it returns, everything that can be read from the log is on disk.
-pub(super) fn open(dir: &Path) -> Result<Arc<RwLock<RaftLog<Wal>>>, StorageError> {
+pub(super) fn open(dir: &Path, chunk_bytes: usize) -> Result<Arc<RwLock<RaftLog<Wal>>>, StorageError> {
     create_dir_durable(dir)?;
     reread_from_device(dir)?;
-    let config = Arc::new(config(dir)?);
+    let config = Arc::new(config(dir, chunk_bytes)?);
     let log = RaftLog::open(config.clone()).map_err(|error| explain(dir, &config, error))?;
     check_complete(dir, &log)?;
     let log = Arc::new(RwLock::new(log));
@@ -41,13 +41,13 @@ pub(super) fn open(dir: &Path) -> Result<Arc<RwLock<RaftLog<Wal>>>, StorageError
     Ok(log)
 }
 
-fn config(dir: &Path) -> Result<raft_log::Config, StorageError> {
+fn config(dir: &Path, chunk_bytes: usize) -> Result<raft_log::Config, StorageError> {
     let text = dir.to_str().ok_or_else(|| {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "the path isn't UTF-8: choose another `data_dir`");
         StorageError::io("open the Raft log in", dir, source)
     })?;
     let mut config = raft_log::Config::new(text);
-    config.wal.chunk_max_size = Some(CHUNK_BYTES);
+    config.wal.chunk_max_size = Some(chunk_bytes);
     config.wal.read_buffer_size = Some(READ_BYTES);
     // Group commit is ours (`log_sync`): the crate's wait would only add to every append.
     config.wal.flush_batch_wait = Some(Duration::ZERO);

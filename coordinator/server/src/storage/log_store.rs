@@ -15,6 +15,7 @@ use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use futures::Stream;
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
@@ -42,6 +43,19 @@ pub struct LogStore {
     shared: Arc<Shared>,
 }
 
+/// What the log has done since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogMetrics {
+    /// Bytes of its files.
+    pub disk_bytes: u64,
+    /// How many syncs there were: appends that waited together share one.
+    pub sync_count: u64,
+    /// How long they took, together.
+    pub sync_time: Duration,
+    /// How long the slowest took: a disk under stress shows here first.
+    pub slowest_sync: Duration,
+}
+
 struct Shared {
     /// Ends, and answers who waits, before the log is dropped.
     commit: GroupCommit,
@@ -55,15 +69,32 @@ impl LogStore {
     /// # Errors
     /// [`StorageError`] says what to do: damage, a full or read-only disk, a folder in use.
     pub fn open(dir: &Path) -> Result<Self, StorageError> {
-        let log = log_open::open(dir)?;
+        Self::open_chunked(dir, log_open::CHUNK_BYTES)
+    }
+
+    /// [`open`](Self::open) with files of another size: tests want many of them from a few entries.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[doc(hidden)]
+    pub fn open_chunked(dir: &Path, chunk_bytes: usize) -> Result<Self, StorageError> {
+        let log = log_open::open(dir, chunk_bytes)?;
         let commit = GroupCommit::start(log.clone())
             .map_err(|error| StorageError::io("start the thread that syncs", dir, error))?;
         Ok(Self { shared: Arc::new(Shared { commit, log, dir: dir.to_owned() }) })
     }
 
-    /// Bytes of the log's files.
-    pub fn disk_bytes(&self) -> u64 {
-        self.shared.log.read().map(|log| log.on_disk_size()).unwrap_or_default()
+    /// Numbers for the metrics page.
+    pub fn metrics(&self) -> LogMetrics {
+        // Somebody panicked under the lock: the peer is ending, and nobody reads its metrics.
+        let Ok(log) = self.shared.log.read() else { return LogMetrics::default() };
+        let flushes = log.stat().flush_metrics;
+        LogMetrics {
+            disk_bytes: log.on_disk_size(),
+            sync_count: flushes.sync_batch_count,
+            sync_time: Duration::from_micros(flushes.sync_us),
+            slowest_sync: Duration::from_micros(flushes.sync_max_us),
+        }
     }
 
     /// The highest index that was purged, and the last one in the log.
@@ -245,9 +276,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn purge(&mut self, log_id: LogId) -> Result<(), io::Error> {
-        self.write()?
-            .purge(LogIdV1::from(&log_id))
-            .map_err(|error| self.failed("purge the Raft log in", error))?;
+        self.write()?.purge(LogIdV1::from(&log_id)).map_err(|error| self.failed("purge the Raft log in", error))?;
         // ORDER: files are unlinked by the sync that makes this record durable, behind it. Nobody waits for that.
         self.shared.commit.sync(IOFlushed::noop());
         Ok(())

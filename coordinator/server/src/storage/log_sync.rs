@@ -57,8 +57,7 @@ impl GroupCommit {
     pub(super) fn start(log: Arc<RwLock<RaftLog<Wal>>>) -> io::Result<Self> {
         let queue = Arc::new((Mutex::new(Queue::default()), Condvar::new()));
         let shared = queue.clone();
-        let thread =
-            std::thread::Builder::new().name("rollcall-log-sync".into()).spawn(move || run(&shared, &log))?;
+        let thread = std::thread::Builder::new().name("rollcall-log-sync".into()).spawn(move || run(&shared, &log))?;
         Ok(Self { queue, thread: Some(thread) })
     }
 

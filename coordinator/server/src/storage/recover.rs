@@ -2,11 +2,13 @@
 //! damaged; what is started with must fit.
 
 use rollcall_ident::Revision;
+use rollcall_rollout::HistoryRecord;
 use tokio::sync::watch;
 
 use super::error::StorageError;
-use super::history::{Command, History, HistoryBounds, HistoryRecord, RETAINED_REVISIONS};
+use super::history::{Command, History, HistoryBounds, RETAINED_REVISIONS};
 use super::identity::DataDir;
+use super::log_open;
 use super::log_store::LogStore;
 use super::snapshot_file::{Loaded, SnapshotFile};
 use super::snapshot_store::SnapshotStore;
@@ -37,7 +39,24 @@ impl Storage {
     /// # Errors
     /// [`StorageError`] says what to do. Nothing that is damaged is used.
     pub fn open(dir: &DataDir) -> Result<Self, StorageError> {
-        let log = LogStore::open(&dir.path().join(LOG_DIR))?;
+        Self::open_chunked(dir, log_open::CHUNK_BYTES)
+    }
+
+    /// [`open`](Self::open) with log files of another size: tests want many of them from a few entries.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[doc(hidden)]
+    pub fn open_chunked(dir: &DataDir, chunk_bytes: usize) -> Result<Self, StorageError> {
+        // On a thread of its own: it waits for the history's thread, which tokio forbids on the threads of a runtime.
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(|| Self::open_here(dir, chunk_bytes));
+            opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn open_here(dir: &DataDir, chunk_bytes: usize) -> Result<Self, StorageError> {
+        let log = LogStore::open_chunked(&dir.path().join(LOG_DIR), chunk_bytes)?;
         let (snapshots, loaded) = SnapshotStore::open(&dir.path().join(SNAPSHOT_DIR))?;
         let history = History::open(&dir.path().join(HISTORY_DIR))?;
         let start = match (snapshots.current(), &loaded) {
@@ -89,7 +108,9 @@ fn refill_if_doubtful(
         return Ok(());
     }
     tracing::warn!(
-        floor = floor.0, applied = applied.0, snapshot = start.revision().0,
+        floor = floor.0,
+        applied = applied.0,
+        snapshot = start.revision().0,
         "the event history doesn't fit the snapshot: filling it again"
     );
     match (snapshots.current(), loaded) {

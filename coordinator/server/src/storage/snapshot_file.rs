@@ -12,11 +12,10 @@ use std::sync::Arc;
 use bincode::{CodecError, Decode, Encode, HEADER_BYTES, Kind};
 use bytes::Bytes;
 use rollcall_ident::Revision;
-use rollcall_rollout::State;
+use rollcall_rollout::{HistoryRecord, State};
 
 use super::disk::{LogIdV1, StoredMembershipV1};
 use super::error::{IoContext as _, StorageError};
-use super::history::HistoryRecord;
 use super::types::{LogId, SnapshotMeta};
 
 /// What a snapshot covers, in front of it.
@@ -36,7 +35,10 @@ enum SectionV1 {
     History(Vec<HistoryRecord>),
     /// What is retained of the history is trimmed while it is read, so only the end knows after which revision the
     /// pages are complete.
-    End { pages: u32, history_floor: Revision },
+    End {
+        pages: u32,
+        history_floor: Revision,
+    },
 }
 
 /// A snapshot on this peer's disk: to be streamed to others, or to be installed.

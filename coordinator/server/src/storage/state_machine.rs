@@ -16,7 +16,7 @@ use rollcall_ident::Revision;
 use rollcall_rollout::{Applied, State};
 use tokio::sync::watch;
 
-use super::history::{History, HistoryRecord};
+use super::history::History;
 use super::recover::fill_history;
 use super::snapshot_build::SnapshotBuilder;
 use super::snapshot_file::SnapshotFile;
@@ -44,11 +44,7 @@ impl AppliedState {
     }
 
     pub(super) fn from_snapshot(meta: &SnapshotMeta, state: State) -> Self {
-        Self {
-            state: Arc::new(state),
-            last_applied: meta.last_log_id,
-            membership: meta.last_membership.clone(),
-        }
+        Self { state: Arc::new(state), last_applied: meta.last_log_id, membership: meta.last_membership.clone() }
     }
 
     pub(super) fn meta(&self) -> SnapshotMeta {
@@ -85,12 +81,11 @@ impl StateMachine {
         let last_applied = last.log_id;
         let (mut membership, mut records, mut answers) = (None, Vec::new(), Vec::new());
         for (entry, responder) in batch {
-            let log_id = entry.log_id;
             let applied = self.apply_entry(entry, &mut membership);
             if let Some(applied) = &applied
-                && !applied.events.is_empty()
+                && !applied.record.events.is_empty()
             {
-                records.push(HistoryRecord { revision: Revision(log_id.index), events: applied.events.clone() });
+                records.push(applied.record.clone());
             }
             if let Some(responder) = responder {
                 answers.push((responder, applied));

@@ -12,7 +12,7 @@ use rollcall_rollout::{Applied, LogEntry};
 openraft::declare_raft_types!(
     /// What consensus is configured with.
     pub TypeConfig:
-        D = Proposal,
+        D = Logged,
         R = Option<Applied>,
         NodeId = u64,
         Node = PeerNode,
@@ -24,15 +24,15 @@ openraft::declare_raft_types!(
 ///
 /// openraft wants to print its data; the command itself is not made for that.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Proposal(pub LogEntry);
+pub struct Logged(pub LogEntry);
 
-impl fmt::Display for Proposal {
+impl fmt::Display for Logged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }
 }
 
-impl From<LogEntry> for Proposal {
+impl From<LogEntry> for Logged {
     fn from(entry: LogEntry) -> Self {
         Self(entry)
     }

@@ -28,10 +28,8 @@ fn check(kind: Kind, length: u32) -> u32 {
 }
 
 fn write_frame<W: Write>(mut to: W, kind: Kind, envelope: &[u8]) -> io::Result<usize> {
-    let length = u32::try_from(envelope.len())
-        .ok()
-        .filter(|length| *length as usize <= MAX_RECORD_BYTES)
-        .ok_or_else(|| {
+    let length =
+        u32::try_from(envelope.len()).ok().filter(|length| *length as usize <= MAX_RECORD_BYTES).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("a log record of {} bytes is over the limit of {MAX_RECORD_BYTES}", envelope.len()),
