@@ -1,0 +1,81 @@
+//! The composition root: from the process's arguments to its exit code.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+
+use crate::args::{Cli, Command};
+use crate::client::Client;
+use crate::commands;
+use crate::config::Config;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::logging;
+use crate::output::Output;
+
+/// What commands work with.
+pub struct App {
+    pub client: Client,
+    pub output: Output,
+    pub config: Config,
+}
+
+/// Runs the command that the process's arguments name.
+pub fn run() -> ExitCode {
+    let matches = Cli::command().get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    match start(cli, timeout_is_option(&matches)) {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(failure) => {
+            let text = failure.to_string();
+            if !text.is_empty() {
+                // Nobody is left to be told where stderr is closed.
+                drop(writeln!(std::io::stderr(), "{text}"));
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Whether `--timeout` stands on the command line, and not only in the environment.
+fn timeout_is_option(matches: &ArgMatches) -> bool {
+    let leaf = std::iter::successors(Some(matches), |matches| matches.subcommand().map(|(_, inner)| inner)).last();
+    leaf.is_some_and(|leaf| leaf.value_source("timeout") == Some(ValueSource::CommandLine))
+}
+
+fn start(cli: Cli, timeout_is_option: bool) -> Outcome {
+    let config = Config::load(&cli.global, timeout_is_option)?;
+    logging::start(config.log_format)?;
+    console::set_colors_enabled(config.colour);
+    let app = App { client: Client::new(&config), output: Output::new(&config), config };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(Failure::failed)?;
+    let outcome = runtime.block_on(dispatch(cli.command, &app));
+    // What still runs is a connection or a read of stdin: nothing that is worth waiting for.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn dispatch(command: Command, app: &App) -> Outcome {
+    match command {
+        Command::Group(command) => commands::group::run(command, app).await,
+        Command::Rollout(command) => commands::rollout::run(command, app).await,
+        Command::Node(command) => commands::node::run(command, app).await,
+        Command::Token(command) => commands::token::run(command, app).await,
+        Command::Channel(command) => commands::channel::run(command, app).await,
+        Command::Package(command) => commands::package::run(command, app).await,
+        Command::Explain(args) => commands::explain::run(args, app).await,
+        Command::Events(args) => commands::events::run(args, app).await,
+        Command::Cluster(command) => commands::cluster::run(command, app).await,
+        Command::Dev(args) => crate::dev::run(args, app).await,
+        Command::Completions(args) => commands::completions::run(&args).map(|()| Exit::Done),
+        Command::Man(args) => commands::man::run(&args).map(|()| Exit::Done),
+    }
+}

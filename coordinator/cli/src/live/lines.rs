@@ -1,0 +1,102 @@
+//! A watch that nobody looks at live: a line per change, for logs and pipes.
+
+use std::collections::BTreeMap;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::rollout_header;
+use crate::view::{RolloutView, StepView, WaitingOnView};
+
+/// Prints what has changed since the last answer.
+pub struct Lines<'a> {
+    output: &'a Output,
+    /// Phases that have been printed of each node's step.
+    printed: BTreeMap<String, usize>,
+    /// What each node, and under the empty name the rollout, was last said to wait on.
+    waiting: BTreeMap<String, String>,
+    header: String,
+    is_connected: bool,
+}
+
+impl<'a> Lines<'a> {
+    pub fn new(output: &'a Output) -> Self {
+        Self { output, printed: BTreeMap::new(), waiting: BTreeMap::new(), header: String::new(), is_connected: true }
+    }
+
+    /// Prints what an answer changes.
+    pub fn update(&mut self, rollout: &RolloutView) -> Result<(), Failure> {
+        let is_first = self.header.is_empty();
+        if is_first {
+            self.output.line(&format!("{}  {} to {}", rollout.rollout_id, rollout.group, rollout.target))?;
+        }
+        if !self.is_connected {
+            self.is_connected = true;
+            self.output.note("connected again");
+        }
+        for step in &rollout.steps {
+            self.step(step, is_first)?;
+        }
+        self.waits("", &rollout.rollout_id, rollout.now_at.as_deref(), rollout.waiting_on.as_ref())?;
+        let header = rollout_header(rollout).join(", ");
+        if header != self.header {
+            self.output.line(&format!("{}  {}  {header}", clock(rollout.now_at.as_deref()), rollout.rollout_id))?;
+            if rollout.status == "paused" {
+                self.output.note(&format!("`rollcall explain {}` says why it is paused", rollout.rollout_id));
+            }
+            self.header = header;
+        }
+        Ok(())
+    }
+
+    /// Says once that nothing is heard.
+    pub fn reconnecting(&mut self) {
+        if std::mem::replace(&mut self.is_connected, false) {
+            self.output.note("the connection broke; trying the other peers");
+        }
+    }
+
+    fn step(&mut self, step: &StepView, is_first: bool) -> Result<(), Failure> {
+        let mut phases: Vec<_> =
+            step.history.iter().map(|time| (time.phase.as_str(), time.entered_at.as_deref())).collect();
+        if phases.last().is_none_or(|(phase, _)| *phase != step.phase) {
+            phases.push((&step.phase, step.phase_since_at.as_deref()));
+        }
+        let printed = self.printed.entry(step.node_id.clone()).or_default();
+        // What was before the watch began is told by the phase it has led to.
+        let from = if is_first { phases.len() - 1 } else { (*printed).min(phases.len()) };
+        *printed = phases.len();
+        for (phase, at) in &phases[from..] {
+            if *phase == "queued" && is_first {
+                continue;
+            }
+            let failure = step.failure.as_ref().filter(|_| *phase == "failed").map(|failure| failure.text());
+            let failure = failure.map(|text| format!(": {text}")).unwrap_or_default();
+            self.output.line(&format!("{}  {}  {phase}{failure}", clock(*at), step.node_name))?;
+        }
+        self.waits(&step.node_id, &step.node_name, step.phase_since_at.as_deref(), step.waiting_on.as_ref())
+    }
+
+    fn waits(
+        &mut self,
+        key: &str,
+        name: &str,
+        at: Option<&str>,
+        waiting: Option<&WaitingOnView>,
+    ) -> Result<(), Failure> {
+        // The detail may count; the reason is what changes.
+        let reason = waiting.map(|waiting| format!("{} {}", waiting.reason, waiting.nodes.join(" "))).unwrap_or_default();
+        let before = self.waiting.insert(key.to_owned(), reason.clone()).unwrap_or_default();
+        match waiting {
+            Some(waiting) if reason != before => {
+                let at = waiting.since_at.as_deref().or(at);
+                self.output.line(&format!("{}  {name}  waits: {}", clock(at), waiting.text()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `14:04:12` of an RFC 3339 time.
+fn clock(time: Option<&str>) -> &str {
+    time.and_then(|time| time.get(11..19)).unwrap_or("--:--:--")
+}

@@ -1,0 +1,42 @@
+//! Where a step stands on its bar.
+
+use crate::view::StepView;
+
+/// A bar's length; positions are parts of it.
+pub const FULL: u64 = 1000;
+/// Where verifying begins: the rest of the bar is the soak.
+const VERIFYING: u64 = 620;
+
+/// The position of a step whose answer is `since_heard_ms` old: a soak goes on by itself.
+pub fn position_of(step: &StepView, since_heard_ms: u64) -> u64 {
+    match step.phase.as_str() {
+        "failed" => step.failure.as_ref().map_or(0, |failure| position_of_phase(&failure.phase)),
+        "verifying" if step.soak_needed_ms > 0 => {
+            let soaked = soaked_ms(step, since_heard_ms);
+            VERIFYING + (FULL - VERIFYING) * soaked / step.soak_needed_ms
+        }
+        phase => position_of_phase(phase),
+    }
+}
+
+/// How far a step's soak is.
+pub fn soaked_ms(step: &StepView, since_heard_ms: u64) -> u64 {
+    // A soak that hasn't begun doesn't go on by itself: the first good sample begins it.
+    let since_heard_ms = if step.soaked_ms == 0 { 0 } else { since_heard_ms };
+    step.soaked_ms.saturating_add(since_heard_ms).min(step.soak_needed_ms)
+}
+
+fn position_of_phase(phase: &str) -> u64 {
+    match phase {
+        "granted" => 40,
+        "preparing" => 100,
+        "draining" => 200,
+        "stopping" => 300,
+        "installing" => 400,
+        "rebooting" => 480,
+        "starting" => 540,
+        "verifying" => VERIFYING,
+        "succeeded" | "skipped" => FULL,
+        _ => 0,
+    }
+}

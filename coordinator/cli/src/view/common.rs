@@ -1,0 +1,88 @@
+//! What several views share.
+
+use jiff::Timestamp;
+use rollcall_proto::v1;
+use serde::Serialize;
+
+/// The wall clock of a moment in RFC 3339, to the millisecond.
+pub fn wall(moment: Option<&v1::Moment>) -> Option<String> {
+    let time = moment?.wall_time.as_ref()?;
+    let timestamp = Timestamp::new(time.seconds, time.nanos).ok()?;
+    Some(format!("{timestamp:.3}"))
+}
+
+/// The cluster time of a moment.
+pub fn cluster_ms(moment: Option<&v1::Moment>) -> Option<u64> {
+    moment.map(|moment| moment.cluster_time_ms)
+}
+
+/// The wire's empty string is "there is none".
+pub fn empty_as_none(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// The wire's zero is "there is none".
+pub fn zero_as_none(number: u64) -> Option<u64> {
+    (number != 0).then_some(number)
+}
+
+/// A release without its package, for tables that name the package elsewhere: `7.2.1/20261130101500`.
+pub fn short_release(ident: &str) -> &str {
+    ident.splitn(3, '/').nth(2).unwrap_or(ident)
+}
+
+/// Why something doesn't move.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WaitingOnView {
+    pub reason: String,
+    pub detail: String,
+    /// Names of the nodes it is about.
+    pub nodes: Vec<String>,
+    pub since_at: Option<String>,
+    pub since_at_cluster_ms: Option<u64>,
+}
+
+impl WaitingOnView {
+    /// `None` for the wire's empty message too.
+    pub fn from_wire(waiting: Option<v1::WaitingOn>) -> Option<Self> {
+        let waiting = waiting?;
+        if waiting.reason.is_empty() {
+            return None;
+        }
+        Some(Self {
+            since_at: wall(waiting.since.as_ref()),
+            since_at_cluster_ms: cluster_ms(waiting.since.as_ref()),
+            reason: waiting.reason,
+            detail: waiting.detail,
+            nodes: waiting.nodes,
+        })
+    }
+
+    /// The detail where there is one; else the reason in words, with the nodes that it is about.
+    pub fn text(&self) -> String {
+        if !self.detail.is_empty() {
+            return self.detail.clone();
+        }
+        let reason = self.reason.replace('_', " ");
+        if self.nodes.is_empty() { reason } else { format!("{reason}: {}", self.nodes.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_rfc_3339() {
+        let time = prost_types::Timestamp { seconds: 1_796_000_000, nanos: 5_000_000 };
+        let moment = v1::Moment { cluster_time_ms: 7, wall_time: Some(time) };
+        assert_eq!(wall(Some(&moment)).unwrap(), "2026-11-30T00:53:20.005Z");
+        assert_eq!(wall(None), None);
+    }
+
+    #[test]
+    fn short_release_leaves_the_package_out() {
+        assert_eq!(short_release("acme/redis/7.2.1/20261130101500"), "7.2.1/20261130101500");
+        assert_eq!(short_release(""), "");
+    }
+}

@@ -1,0 +1,216 @@
+//! Rollouts and their steps.
+
+use rollcall_proto::{ShortName as _, v1};
+use serde::Serialize;
+
+use super::common::{WaitingOnView, cluster_ms, empty_as_none, wall, zero_as_none};
+use super::List;
+use super::group::MemberView;
+
+/// One movement of a group to one target release.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RolloutView {
+    pub rollout_id: String,
+    pub group: String,
+    pub target: String,
+    pub status: String,
+    pub pause_causes: Vec<String>,
+    pub kind: String,
+    pub source: Option<String>,
+    pub started_by: Option<String>,
+    pub reason: Option<String>,
+    pub started_at: Option<String>,
+    pub started_at_cluster_ms: Option<u64>,
+    pub ended_at: Option<String>,
+    pub ended_at_cluster_ms: Option<u64>,
+    /// The cluster's clock when this was true; only where one rollout was asked for.
+    pub now_at: Option<String>,
+    pub now_at_cluster_ms: Option<u64>,
+    pub waiting_on: Option<WaitingOnView>,
+    pub modified_revision: u64,
+    pub unchanged_nodes: Vec<String>,
+    pub steps: Vec<StepView>,
+}
+
+/// The rollouts of one group.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct History(pub List<RolloutView>);
+
+/// One node's part of a rollout.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepView {
+    pub node_id: String,
+    pub node_name: String,
+    pub phase: String,
+    pub phase_since_at: Option<String>,
+    pub phase_since_at_cluster_ms: Option<u64>,
+    pub attempt: u32,
+    pub fence: Option<u64>,
+    pub from: Option<String>,
+    pub to: String,
+    pub holds_token: bool,
+    /// What a begun step is being turned back for.
+    pub turning: Option<String>,
+    pub waiting_on: Option<WaitingOnView>,
+    pub failure: Option<StepFailureView>,
+    pub soaked_ms: u64,
+    pub soak_needed_ms: u64,
+    pub reboots: u32,
+    pub timings: Option<StepTimingsView>,
+    pub history: Vec<PhaseTimeView>,
+    pub member: Option<MemberView>,
+}
+
+/// Why a step failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StepFailureView {
+    pub phase: String,
+    pub reason: String,
+    pub detail: String,
+    /// The last 4 KiB of what the hook printed.
+    pub output: String,
+}
+
+/// What the node measured of its last attempt; fractions of a millisecond matter here.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepTimingsView {
+    pub total_ms: f64,
+    pub hooks_ms: f64,
+    pub service_ms: f64,
+    pub soak_ms: f64,
+}
+
+/// When a step entered a phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PhaseTimeView {
+    pub phase: String,
+    pub attempt: u32,
+    pub entered_at: Option<String>,
+    pub entered_at_cluster_ms: Option<u64>,
+}
+
+impl From<v1::Rollout> for RolloutView {
+    fn from(rollout: v1::Rollout) -> Self {
+        Self {
+            status: rollout.status().short_name(),
+            started_at: wall(rollout.started_at.as_ref()),
+            started_at_cluster_ms: cluster_ms(rollout.started_at.as_ref()),
+            ended_at: wall(rollout.ended_at.as_ref()),
+            ended_at_cluster_ms: cluster_ms(rollout.ended_at.as_ref()),
+            now_at: None,
+            now_at_cluster_ms: None,
+            rollout_id: rollout.rollout_id,
+            group: rollout.group,
+            target: rollout.target,
+            pause_causes: rollout.pause_causes,
+            kind: rollout.kind,
+            source: empty_as_none(rollout.source),
+            started_by: empty_as_none(rollout.started_by),
+            reason: empty_as_none(rollout.reason),
+            waiting_on: WaitingOnView::from_wire(rollout.waiting_on),
+            modified_revision: rollout.modified_revision,
+            unchanged_nodes: rollout.unchanged_nodes,
+            steps: rollout.steps.into_iter().map(StepView::from).collect(),
+        }
+    }
+}
+
+impl RolloutView {
+    /// The same with the cluster's clock of the answer.
+    pub fn at_moment(mut self, now: Option<&v1::Moment>) -> Self {
+        self.now_at = wall(now);
+        self.now_at_cluster_ms = cluster_ms(now);
+        self
+    }
+
+    /// Whether nothing more happens under this id.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.status.as_str(), "succeeded" | "stopped" | "rolled_back" | "superseded" | "denied")
+    }
+
+    /// Steps that have succeeded.
+    pub fn done_count(&self) -> usize {
+        self.steps.iter().filter(|step| step.phase == "succeeded").count()
+    }
+
+    /// For how long it runs or ran.
+    pub fn elapsed_ms(&self) -> Option<u64> {
+        let end = self.ended_at_cluster_ms.or(self.now_at_cluster_ms)?;
+        Some(end.saturating_sub(self.started_at_cluster_ms?))
+    }
+
+    /// For how long something lasts, by the cluster's clock.
+    pub fn lasts_ms(&self, since_cluster_ms: Option<u64>) -> Option<u64> {
+        Some(self.now_at_cluster_ms?.saturating_sub(since_cluster_ms?))
+    }
+}
+
+impl From<v1::Step> for StepView {
+    fn from(step: v1::Step) -> Self {
+        Self {
+            phase: step.phase().short_name(),
+            phase_since_at: wall(step.phase_since.as_ref()),
+            phase_since_at_cluster_ms: cluster_ms(step.phase_since.as_ref()),
+            node_id: step.node_id,
+            node_name: step.node_name,
+            attempt: step.attempt,
+            fence: zero_as_none(step.fence),
+            from: empty_as_none(step.from),
+            to: step.to,
+            holds_token: step.holds_token,
+            turning: empty_as_none(step.turning),
+            waiting_on: WaitingOnView::from_wire(step.waiting_on),
+            failure: step.failure.map(StepFailureView::from),
+            soaked_ms: step.soaked_ms,
+            soak_needed_ms: step.soak_needed_ms,
+            reboots: step.reboots,
+            timings: step.timings.map(|timings| StepTimingsView::from(&timings)),
+            history: step.history.iter().map(PhaseTimeView::from).collect(),
+            member: step.member.map(MemberView::from),
+        }
+    }
+}
+
+impl From<v1::StepFailure> for StepFailureView {
+    fn from(failure: v1::StepFailure) -> Self {
+        Self {
+            phase: failure.phase().short_name(),
+            reason: failure.reason,
+            detail: failure.detail,
+            output: failure.output,
+        }
+    }
+}
+
+impl StepFailureView {
+    /// In one line.
+    pub fn text(&self) -> String {
+        let what = format!("{} while {}", self.reason.replace('_', " "), self.phase);
+        if self.detail.is_empty() { what } else { format!("{what}: {}", self.detail) }
+    }
+}
+
+impl From<&v1::StepTimings> for StepTimingsView {
+    fn from(timings: &v1::StepTimings) -> Self {
+        #[allow(clippy::cast_precision_loss, reason = "a step that lasts 285 years may lose a microsecond")]
+        let ms = |us: u64| us as f64 / 1000.0;
+        Self {
+            total_ms: ms(timings.total_us),
+            hooks_ms: ms(timings.hooks_us),
+            service_ms: ms(timings.service_us),
+            soak_ms: ms(timings.soak_us),
+        }
+    }
+}
+
+impl From<&v1::PhaseTime> for PhaseTimeView {
+    fn from(time: &v1::PhaseTime) -> Self {
+        Self {
+            phase: time.phase().short_name(),
+            attempt: time.attempt,
+            entered_at: wall(time.entered_at.as_ref()),
+            entered_at_cluster_ms: cluster_ms(time.entered_at.as_ref()),
+        }
+    }
+}
