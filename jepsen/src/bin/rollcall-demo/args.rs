@@ -1,0 +1,39 @@
+//! What can be asked of the demo.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Moves a Redis Cluster of six nodes to a new release under load, and kills a peer and a node meanwhile.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rollcall-demo",
+    version,
+    after_help = "\
+Examples:
+  rollcall-demo                     the new release is good: every node ends on it
+  rollcall-demo --failing-release   the new release is bad: its first node stops the rollout
+
+Exit codes: 0 every promise held, 1 one was broken, 2 not enough evidence, 3 the demo itself failed."
+)]
+pub struct Args {
+    /// Promote a release that never becomes healthy, see the rollout pause, and go back
+    #[arg(long, conflicts_with = "idle")]
+    pub failing_release: bool,
+
+    /// Afterwards watch the idle cluster for a minute: does it write anything, does it use the processor?
+    #[arg(long)]
+    pub idle: bool,
+
+    /// Kill nothing
+    #[arg(long)]
+    pub no_faults: bool,
+
+    /// Keep the run's folder with all logs and data
+    #[arg(long)]
+    pub keep: bool,
+
+    /// The Redis package's templates
+    #[arg(long, env = "ROLLCALL_DEMO_PACKAGE", value_name = "DIR", default_value = "scripts/demo.d/redis")]
+    pub package: PathBuf,
+}
