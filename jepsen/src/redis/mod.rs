@@ -5,6 +5,7 @@ pub mod ledger;
 pub mod link;
 pub mod load;
 pub mod read_back;
+pub mod releases;
 pub mod sampler;
 pub mod slots;
 pub mod topology;

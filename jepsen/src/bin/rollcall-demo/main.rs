@@ -8,7 +8,6 @@ mod failing;
 mod idle;
 mod judge;
 mod progress;
-mod releases;
 mod scene;
 mod update;
 

@@ -25,7 +25,7 @@ use rollcall_jepsen::witness::Witness;
 
 use crate::args::Args;
 use crate::progress;
-use crate::releases::Releases;
+use rollcall_jepsen::redis::releases::Releases;
 
 /// The group that everything is about.
 pub const GROUP: &str = "redis.default";

@@ -74,7 +74,7 @@ replica_port_if_in_sync() {
 # A hook that disturbs something tells it first, and goes on only once the recorder has it on its disk.
 tell_witness() {
     [ -n "${ROLLCALL_CONFIG_WITNESS:-}" ] || return 0
-    "$package/witness" "$ROLLCALL_CONFIG_WITNESS" "$@"
+    IDENT=$ident "$package/witness" "$ROLLCALL_CONFIG_WITNESS" "$@"
 }
 
 # witnessed HOOK: records the begin of this hook now and its end when it exits.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use crate::depot::Depot;
 use anyhow::{Context, Result, bail};
-use rollcall_jepsen::depot::Depot;
 
 /// What each release says of itself beside its ident.
 const MANIFEST: &str = "\n[service]\nstop_signal = \"TERM\"\nstop_timeout = \"8s\"\n";
