@@ -94,7 +94,7 @@ fn check_members(state: &State, found: &mut Findings) {
     for group in state.groups.values() {
         for (node, service) in state.members(group) {
             let is_indexed = group.unhealthy.contains_key(&node.id);
-            found.require("I-06", is_indexed == service.is_unhealthy(group.policy.on_warning), || {
+            found.require("I-06", is_indexed == node.is_unhealthy(&group.name, group.policy.on_warning), || {
                 format!("{} in {}: health {}, indexed {is_indexed}", node.name, group.name, service.health)
             });
         }

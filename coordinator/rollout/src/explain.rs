@@ -249,10 +249,16 @@ impl Chain<'_> {
                         self.rollout(rollout, depth + 2);
                     }
                 }
-                None => {
-                    let text = format!("it ran {} when {} began", rollout.target, rollout.id);
+                None if rollout.unchanged.contains_key(&node.id) => {
+                    let text = format!("it runs {} already, so it has no step in {}", rollout.target, rollout.id);
                     let subject = format!("node {}", node.name);
                     self.link(depth + 1, subject, "unchanged", text, rollout.started_at, "a new release".to_owned());
+                }
+                None => {
+                    let text = format!("it has no step in {}, the group's latest rollout", rollout.id);
+                    let subject = format!("node {}", node.name);
+                    self.link(depth + 1, subject, "no_step", text, rollout.started_at, "a new rollout".to_owned());
+                    self.rollout(rollout, depth + 2);
                 }
             }
         }
@@ -260,6 +266,15 @@ impl Chain<'_> {
 
     fn health_of(&mut self, node: &Node, group: &GroupName, depth: u32) {
         let Some(service) = node.services.get(group) else { return };
+        if node.session().is_none() && service.release.is_some() {
+            let text = format!("its agent isn't connected, so nobody knows how {group} is; it was {}", service.health);
+            let since = match node.presence {
+                Presence::Away { since } | Presence::Departed { since } => since,
+                Presence::Present(session) => session.opened_at,
+            };
+            let by = format!("its agent's return; `rollcall node remove {}` if it never will", node.name);
+            return self.link(depth, format!("node {}", node.name), "away", text, since, by);
+        }
         let mut text = format!("{group} is {}", service.health);
         if !service.health_detail.is_empty() {
             text.push_str(": ");

@@ -29,10 +29,9 @@ impl<'a> Candidate<'a> {
         Some(Self { state, group, rollout, step, node, service })
     }
 
-    /// Whether it is broken and runs something else than the target: a good release may always overtake a broken one.
+    /// Whether it is there and broken: a good release may always overtake a broken one, and a retry mends what failed.
     pub fn is_repair(&self) -> bool {
-        self.service.is_unhealthy(self.group.policy.on_warning)
-            && self.service.release.as_ref() != Some(&self.rollout.target)
+        self.node.session().is_some() && self.group.unhealthy.contains_key(&self.node.id)
     }
 
     fn is_held_back_as_primary(&self) -> bool {

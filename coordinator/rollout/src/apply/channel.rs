@@ -50,7 +50,7 @@ impl Transition<'_> {
         self.emit(Event::ReleasePromoted { release: release.clone(), channel: channel.clone(), digest });
         let mut started = Vec::new();
         for group in self.followers(channel, release) {
-            started.extend(self.follow_channel(&group)?);
+            started.extend(self.follow_channel(&group, Some(release))?);
         }
         Ok(Reply::Promoted(started))
     }
@@ -75,15 +75,20 @@ impl Transition<'_> {
                 }
                 Some((_, false)) => {}
                 None => {
-                    self.follow_channel(&group)?;
+                    self.follow_channel(&group, None)?;
                 }
             }
         }
         Ok(Reply::Demoted(stopped))
     }
 
-    /// Starts the rollout that the group's channel asks for now, if any.
-    pub(super) fn follow_channel(&mut self, group: &GroupName) -> Result<Option<RolloutId>, Rejection> {
+    /// Starts the rollout that the group's channel asks for now, if any. A target whose rollout was stopped isn't
+    /// started again by itself, only where it has just been `promoted` anew.
+    pub(super) fn follow_channel(
+        &mut self,
+        group: &GroupName,
+        promoted: Option<&ReleaseIdent>,
+    ) -> Result<Option<RolloutId>, Rejection> {
         let Some(found) = self.state.groups.get(group).filter(|group| group.policy.auto_start) else { return Ok(None) };
         let Some(channel) = found.channel.clone() else { return Ok(None) };
         let Some(head) = self.state.channels.get(&channel).and_then(|channel| channel.head(&found.package)).cloned()
@@ -92,8 +97,11 @@ impl Transition<'_> {
         };
         let wanted = match (&found.target, found.update_condition) {
             (None, _) => true,
+            (Some(target), _) if head == *target => {
+                promoted == Some(target) && !found.settled && found.active_rollout.is_none()
+            }
             (Some(target), UpdateCondition::Latest) => head > *target,
-            (Some(target), UpdateCondition::TrackChannel) => head != *target,
+            (Some(_), UpdateCondition::TrackChannel) => true,
         };
         if !wanted {
             return Ok(None);

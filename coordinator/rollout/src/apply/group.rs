@@ -42,7 +42,7 @@ impl Transition<'_> {
         }
         self.emit(Event::GroupApplied { group: patch.name.clone() });
         self.touch(&patch.name);
-        self.follow_channel(&patch.name)?;
+        self.follow_channel(&patch.name, None)?;
         Ok(Reply::Done)
     }
 

@@ -109,11 +109,11 @@ impl Transition<'_> {
         }
     }
 
-    /// INVARIANT I-06: `Group::unhealthy` is exactly the members that use the budget by their health.
+    /// INVARIANT I-06: `Group::unhealthy` is exactly the members that use the budget by their health. Called after
+    /// every change of a service, of a session, and of the policy.
     pub(super) fn index_health(&mut self, id: NodeId, group: &GroupName) {
         let Some(on_warning) = self.state.groups.get(group).map(|group| group.policy.on_warning) else { return };
-        let service = self.state.nodes.get(&id).and_then(|node| node.services.get(group));
-        let is_unhealthy = service.is_some_and(|service| service.is_unhealthy(on_warning));
+        let is_unhealthy = self.state.nodes.get(&id).is_some_and(|node| node.is_unhealthy(group, on_warning));
         let Some(group) = self.state.groups.get_mut(group) else { return };
         if is_unhealthy {
             group.unhealthy.insert(id, ());

@@ -177,6 +177,7 @@ impl Transition<'_> {
             self.observe_health(rollout, id);
         }
         for group in groups {
+            self.index_health(id, &group);
             self.touch(&group);
         }
         Ok(Reply::Done)

@@ -28,9 +28,15 @@ impl Transition<'_> {
         let mut needless: Vec<NodeId> = Vec::new();
         for (node, service) in self.state.members(group) {
             let is_there = service.release.as_ref() == Some(&rollout.target);
-            match rollout.steps.get(&node.id).map(|step| step.phase) {
-                None | Some(Phase::Succeeded) if !is_there => missing.push(node.id),
-                Some(Phase::Queued) if is_there && !self.state.tokens.contains_key(&node.id) => needless.push(node.id),
+            let Some(step) = rollout.steps.get(&node.id) else {
+                missing.extend((!is_there).then_some(node.id));
+                continue;
+            };
+            // One that failed is tried again even where the target runs: it hasn't proved itself.
+            let is_needless = is_there && step.failures == 0 && !self.state.tokens.contains_key(&node.id);
+            match step.phase {
+                Phase::Succeeded if !is_there => missing.push(node.id),
+                Phase::Queued if is_needless => needless.push(node.id),
                 _ => {}
             }
         }

@@ -54,6 +54,7 @@ impl Transition<'_> {
         let left = step.phase;
         step.phase = phase;
         step.phase_since = now;
+        step.turn = None;
         step.history.push((phase, step.attempt, now));
         if step.history.len() > MAX_HISTORY {
             step.history.remove(0);

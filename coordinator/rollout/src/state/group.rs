@@ -20,7 +20,7 @@ pub struct Group {
     pub policy: Policy,
     /// The nodes that declare it.
     pub members: Map<NodeId, ()>,
-    /// Members that use the budget by their health: provisioned and not known to be healthy.
+    /// Members that use the budget by their health: provisioned, and not known to be healthy now.
     pub unhealthy: Map<NodeId, ()>,
     /// Where it is going, or has gone.
     pub target: Option<ReleaseIdent>,

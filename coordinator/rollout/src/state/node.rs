@@ -72,6 +72,16 @@ impl Node {
         }
     }
 
+    /// Whether its service of `group` uses the budget by its health: it ran once and isn't known to be healthy. Unknown is
+    /// not absent, and what a node said before its session broke isn't known any more when it comes to taking the next
+    /// one down, however short the while.
+    #[must_use]
+    pub fn is_unhealthy(&self, group: &GroupName, on_warning: WarningPolicy) -> bool {
+        self.services.get(group).is_some_and(|service| {
+            service.release.is_some() && (self.session().is_none() || !service.health.is_good(on_warning))
+        })
+    }
+
     /// Whether it has been away for so long that it counts as departed.
     #[must_use]
     pub fn is_departed(&self) -> bool {
@@ -124,11 +134,6 @@ impl Service {
         }
     }
 
-    /// Whether it uses the budget by its health: it ran once and isn't known to be healthy. Unknown is not absent.
-    #[must_use]
-    pub fn is_unhealthy(&self, on_warning: WarningPolicy) -> bool {
-        self.release.is_some() && !self.health.is_good(on_warning)
-    }
 }
 
 /// One running process: no two are ever equal.
