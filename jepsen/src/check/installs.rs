@@ -35,6 +35,7 @@ mod tests {
         let judge = |records| check(&History { records }, "acme/redis/7/2", &nodes);
         assert_eq!(judge(vec![install("a"), install("b")]).outcome, Outcome::Held);
         assert_eq!(judge(vec![install("a"), install("b"), install("b")]).evidence, "2 times on b");
-        assert_eq!(judge(vec![install("a")]).evidence, "0 times on b");
+        let verdict = judge(vec![install("a")]);
+        assert_eq!((verdict.outcome, verdict.evidence.as_str()), (Outcome::Violated, "0 times on b"));
     }
 }

@@ -1,0 +1,49 @@
+# What the scripts need on the machine, installed where it is missing. Sourced, not run.
+
+# as_root COMMAND…: as it is for root, by sudo for others.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        echo "this needs root: $*" >&2
+        return 1
+    fi
+}
+
+# Rust's toolchain is the one thing that has to be there.
+need_rust() {
+    command -v cargo >/dev/null || {
+        echo "cargo is missing: install Rust with rustup first (https://rustup.rs)" >&2
+        exit 1
+    }
+}
+
+# Redis, as binaries: the package must not start a service here, and whatever policy the machine has is kept.
+need_redis() {
+    command -v redis-server >/dev/null && command -v redis-cli >/dev/null && return
+    echo "installing Debian's redis-server (its service isn't started)"
+    local policy=/usr/sbin/policy-rc.d laid=
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        as_root chmod 755 "$policy"
+        laid=yes
+    fi
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null
+    [ -z "$laid" ] || as_root rm -f "$policy"
+}
+
+# The test runner; it's compiled, which takes some minutes once.
+need_nextest() {
+    cargo nextest --version >/dev/null 2>&1 && return
+    echo "installing cargo-nextest"
+    cargo install --locked --quiet cargo-nextest
+}
+
+# Components of the toolchain that a minimal one lacks.
+need_components() {
+    cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return
+    rustup component add rustfmt clippy
+}
