@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bincode::{Decode, Encode};
 use rollcall_ident::{ClusterId, PeerId, Revision};
+use rollcall_rollout::{Actor, Command, Proposal};
 
 /// Who leads, as this peer knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,12 +147,20 @@ pub enum ReadError {
 }
 
 /// Who asks for a change of the peers, and why: for the audit trail.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Origin {
     /// Who.
-    pub actor: String,
+    pub actor: Actor,
     /// Why.
-    pub reason: String,
+    pub reason: Option<String>,
+}
+
+impl Origin {
+    /// Asks for `command`.
+    pub(super) fn proposal(&self, command: Command) -> Proposal {
+        let Self { actor, reason } = self.clone();
+        Proposal { actor, reason, request_id: None, expected_revision: None, command }
+    }
 }
 
 /// Why the peers of a cluster weren't changed.
@@ -254,10 +263,10 @@ pub enum MembershipError {
         /// Why.
         what: String,
     },
-    /// Leadership moved just now, as part of the change; the new leader is to be asked.
-    #[error("peer {peer} leads now and has to do it; the same request can be repeated")]
-    LeadsNow {
-        /// The new leader.
+    /// The peer that was asked doesn't lead, not yet or not any more.
+    #[error("peer {peer} doesn't lead now; the same request can be repeated")]
+    NotLeading {
+        /// The peer.
         peer: PeerId,
     },
     /// Another change is going on.

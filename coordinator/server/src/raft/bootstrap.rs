@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openraft::errors::{InitializeError, RaftError};
 use rollcall_ident::{ClusterId, PeerId};
-use rollcall_rollout::{Command, Proposal, Reply};
+use rollcall_rollout::{Command, Rejection, Reply};
 use tokio::time::Instant;
 
 use super::api::{MembershipError, Origin};
@@ -37,7 +37,7 @@ impl Peer {
         let consensus = {
             let _one_at_a_time = self.inner.becoming.lock().await;
             let identity = match self.consensus() {
-                Some(consensus) => unfinished_identity(&consensus).await?,
+                Some(consensus) => unfinished_identity(&consensus)?,
                 None => Identity { cluster: ClusterId(uuid::Uuid::new_v4().into_bytes()), peer: FIRST },
             };
             self.ask_all_blank(identity, others).await?;
@@ -72,6 +72,8 @@ impl Peer {
             let client = clients.to(wire::ANYBODY, address).map_err(unreachable)?;
             match client.call(Lane::Control, BodyV1::Identify, ASK).await {
                 Ok(ReplyV1::Identity(None)) => {}
+                // It was taken in before the making was interrupted.
+                Ok(ReplyV1::Identity(Some((theirs, _)))) if theirs == me.cluster => {}
                 Ok(ReplyV1::Identity(Some((theirs, peer)))) => {
                     return Err(MembershipError::OtherCluster {
                         address: address.clone(),
@@ -95,27 +97,37 @@ impl Peer {
             Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
             Err(error) => return Err(unfinished(error.to_string())),
         }
-        let proposal = Proposal {
-            actor: origin.actor.clone(),
-            reason: origin.reason.clone(),
-            request_id: None,
-            expected_revision: None,
-            command: Command::AddPeer { address: self.address().to_owned() },
-        };
         let deadline = Instant::now() + FIRST_WRITES;
-        let applied = consensus.propose_until(proposal, deadline).await;
-        match applied.map_err(|error| unfinished(error.to_string()))?.outcome {
-            Ok(Reply::PeerAdded(FIRST)) => Ok(()),
-            Ok(other) => Err(MembershipError::Refused { what: format!("the registry answers {other:?}") }),
-            Err(rejection) => Err(MembershipError::Refused { what: rejection.to_string() }),
+        let cluster_id = consensus.cluster_id();
+        let first = propose_first(consensus, origin, Command::InitCluster { cluster_id }, deadline).await?;
+        match first {
+            Ok(_) => {}
+            Err(Rejection::AlreadyInitialized(known)) if known == cluster_id => {}
+            Err(rejection) => return Err(refused(rejection.to_string())),
+        }
+        let own = Command::AddPeer { address: self.address().to_owned() };
+        match propose_first(consensus, origin, own, deadline).await? {
+            Ok(Reply::PeerAdded(FIRST)) | Err(Rejection::PeerAddressTaken { peer: FIRST, .. }) => Ok(()),
+            Ok(other) => Err(refused(format!("the registry answers {other:?}"))),
+            Err(rejection) => Err(refused(rejection.to_string())),
         }
     }
 }
 
+async fn propose_first(
+    consensus: &Consensus,
+    origin: &Origin,
+    command: Command,
+    deadline: Instant,
+) -> Result<Result<Reply, Rejection>, MembershipError> {
+    let applied = consensus.propose_until(origin.proposal(command), deadline).await;
+    applied.map(|applied| applied.outcome).map_err(|error| unfinished(error.to_string()))
+}
+
 /// A first peer whose making was interrupted before it wrote anything goes on; every other has its cluster.
-async fn unfinished_identity(consensus: &Consensus) -> Result<Identity, MembershipError> {
+fn unfinished_identity(consensus: &Consensus) -> Result<Identity, MembershipError> {
     let identity = consensus.inner.identity;
-    let written = consensus.state().state.has_peer(FIRST);
+    let written = consensus.state().state.peers().contains_key(&FIRST);
     if identity.peer == FIRST && !written {
         return Ok(identity);
     }
@@ -124,4 +136,8 @@ async fn unfinished_identity(consensus: &Consensus) -> Result<Identity, Membersh
 
 fn unfinished(what: String) -> MembershipError {
     MembershipError::Unfinished { what }
+}
+
+fn refused(what: String) -> MembershipError {
+    MembershipError::Refused { what }
 }

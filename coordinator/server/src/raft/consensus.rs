@@ -22,7 +22,9 @@ use super::read::{self, Confirmer, Waiting};
 use super::start_error::StartError;
 use super::tuning::Tuning;
 use super::view::{StateWatch, View};
-use crate::storage::{AppliedState, DataDir, History, Identity, LogStore, SnapshotStore, StateMachine, Storage};
+use crate::storage::{
+    AppliedState, DataDir, History, Identity, LogMetrics, LogStore, SnapshotStore, StateMachine, Storage,
+};
 
 /// openraft, with what it runs on here.
 pub(super) type Raft = openraft::Raft<crate::storage::types::TypeConfig, StateMachine>;
@@ -258,6 +260,11 @@ impl Consensus {
     /// The events that this peer retains.
     pub fn history(&self) -> &History {
         &self.inner.history
+    }
+
+    /// What the log's disk does.
+    pub fn log_metrics(&self) -> LogMetrics {
+        self.inner.log.metrics()
     }
 
     /// Resolves when openraft has stopped on this peer: the reason if its disk failed, nothing if it was told to. The

@@ -72,7 +72,7 @@ impl Consensus {
             term: metrics.current_term,
             last_log: Revision(last.unwrap_or_default()),
             committed: index(metrics.local_committed),
-            applied: index(metrics.last_applied),
+            applied: self.state().revision,
             snapshot: index(metrics.snapshot),
             log_entries: last.map_or(0, |last| (last + 1).saturating_sub(first)),
             queued_proposals: self.queued_proposals(),

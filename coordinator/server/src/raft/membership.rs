@@ -13,13 +13,13 @@ use std::time::Duration;
 use openraft::ChangeMembers;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
 use rollcall_ident::PeerId;
-use rollcall_rollout::{Command, Proposal, Reply};
+use rollcall_rollout::{Command, Reply, State};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::api::{Leadership, MemberStatus, MembershipError, Origin, ProposeError};
 use super::client::{CallError, Lane, check_address};
 use super::consensus::Consensus;
-use super::wire::{self, BodyV1, RefusalV1, ReplyV1};
+use super::wire::{self, BodyV1, ChangeV1, RefusalV1, ReplyV1};
 use crate::storage::Identity;
 use crate::storage::types::{PeerNode, TypeConfig};
 
@@ -31,6 +31,12 @@ const COMMIT: Duration = Duration::from_secs(15);
 
 /// BOUND: for a forwarded change: the leader's own bounds and a little.
 const FORWARDED: Duration = Duration::from_secs(150);
+
+/// BOUND: for a change to find its leader: longer than an election.
+const FIND_LEADER: Duration = Duration::from_secs(10);
+
+/// How soon to ask again who leads, if nothing is heard.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// BOUND: for a peer to say who it is, or to make its identity durable and start.
 const ASK: Duration = Duration::from_secs(2);
@@ -49,14 +55,8 @@ impl Consensus {
     pub async fn add_peer(&self, address: &str, origin: Origin) -> Result<PeerId, MembershipError> {
         check_address(address)
             .map_err(|expected| MembershipError::BadAddress { address: address.to_owned(), expected })?;
-        if self.leads() {
-            return self.add_peer_here(address, origin).await;
-        }
-        let body = BodyV1::AddPeer { address: address.to_owned(), origin: origin.into() };
-        match self.ask_leader(body).await? {
-            ReplyV1::PeerAdded(result) => result,
-            other => Err(unfinished(format!("the leader answers {other:?}"))),
-        }
+        let added = self.change(ChangeV1::AddPeer { address: address.to_owned(), origin }).await?;
+        added.ok_or_else(|| unfinished(String::from("the leader didn't say which id it has")))
     }
 
     /// Gives a peer up. If it leads, another takes over first.
@@ -64,42 +64,21 @@ impl Consensus {
     /// # Errors
     /// As of [`add_peer`](Self::add_peer).
     pub async fn remove_peer(&self, peer: PeerId, origin: Origin) -> Result<(), MembershipError> {
-        // A leader that is to go hands over and asks its successor; a second move would be somebody else's doing.
-        for _ in 0..3 {
-            if !self.leads() {
-                match self.ask_leader(BodyV1::RemovePeer { peer, origin: origin.clone().into() }).await? {
-                    ReplyV1::Changed(Err(MembershipError::LeadsNow { peer })) => self.await_leadership(peer).await,
-                    ReplyV1::Changed(result) => return result,
-                    other => return Err(unfinished(format!("the leader answers {other:?}"))),
-                }
-                continue;
-            }
-            match self.remove_peer_here(peer, origin.clone()).await {
-                Err(MembershipError::LeadsNow { peer }) => self.await_leadership(peer).await,
-                result => return result,
-            }
-        }
-        Err(unfinished(format!("leadership keeps coming back to peer {peer}")))
+        self.change(ChangeV1::RemovePeer { peer, origin }).await.map(drop)
     }
 
-    /// Hands leadership to `to`, or to the best of the others.
+    /// Hands leadership to `to`.
     ///
     /// # Errors
     /// [`MembershipError::CantLead`] says why not.
     pub async fn transfer_leader(&self, to: PeerId) -> Result<(), MembershipError> {
-        if self.leads() {
-            return self.move_leader_here(to).await;
-        }
-        match self.ask_leader(BodyV1::MoveLeader { to }).await? {
-            ReplyV1::Changed(result) => result,
-            other => Err(unfinished(format!("the leader answers {other:?}"))),
-        }
+        self.change(ChangeV1::MoveLeader { to }).await.map(drop)
     }
 
     /// The peers, as the leader knows them; as this peer does if the leader can't be asked.
     pub async fn members(&self) -> Vec<MemberStatus> {
-        if !self.leads()
-            && let Some(Leadership { peer, .. }) = *self.inner.leadership.borrow()
+        let leadership = *self.inner.leadership.borrow();
+        if let Some(Leadership { peer, is_me: false, .. }) = leadership
             && let Ok(client) = self.inner.addresses.client(peer)
             && let Ok(ReplyV1::Members(Ok(members))) = client.call(Lane::Control, BodyV1::Members, ASK).await
         {
@@ -108,23 +87,60 @@ impl Consensus {
         self.members_here()
     }
 
-    async fn ask_leader(&self, body: BodyV1) -> Result<ReplyV1, MembershipError> {
-        let leadership = *self.inner.leadership.borrow();
-        let Some(Leadership { peer, .. }) = leadership else {
-            return Err(unfinished(String::from("no leader is known")));
-        };
-        let client = self.inner.addresses.client(peer).map_err(unfinished)?;
-        client.call(Lane::Control, body, FORWARDED).await.map_err(|error| unfinished(error.to_string()))
-    }
-
-    /// Waits until this peer, too, sees `peer` lead, but not for ever: whoever goes on finds out how things stand.
-    async fn await_leadership(&self, peer: PeerId) {
+    /// Has the leader do it, whoever that is by then.
+    async fn change(&self, change: ChangeV1) -> Result<Option<PeerId>, MembershipError> {
+        let deadline = Instant::now() + FIND_LEADER;
         let mut leadership = self.inner.leadership.clone();
-        let seen = leadership.wait_for(|now| now.is_some_and(|now| now.peer == peer));
-        let _ = timeout(HAND_OVER, seen).await;
+        loop {
+            let now = *leadership.borrow_and_update();
+            let error = match now {
+                None => unfinished(String::from("no leader is known")),
+                Some(Leadership { is_me: true, .. }) => match self.change_here(change.clone()).await {
+                    Err(error @ MembershipError::NotLeading { .. }) => error,
+                    result => return result,
+                },
+                Some(Leadership { peer, .. }) => match self.change_there(peer, change.clone()).await {
+                    Err(error @ MembershipError::NotLeading { .. }) => error,
+                    result => return result,
+                },
+            };
+            if Instant::now() >= deadline {
+                return Err(error);
+            }
+            // Leadership moves, as part of the change or not; here and there it isn't seen at the same moment.
+            let _ = timeout(LOOK_AGAIN, leadership.changed()).await;
+        }
     }
 
-    pub(super) async fn add_peer_here(&self, address: &str, origin: Origin) -> Result<PeerId, MembershipError> {
+    async fn change_there(&self, leader: PeerId, change: ChangeV1) -> Result<Option<PeerId>, MembershipError> {
+        let client = self.inner.addresses.client(leader).map_err(unfinished)?;
+        match client.call(Lane::Control, BodyV1::Change(change), FORWARDED).await {
+            Ok(ReplyV1::Changed(result)) => result,
+            Ok(other) => Err(unfinished(client.unexpected(&other).to_string())),
+            Err(error) => Err(unfinished(error.to_string())),
+        }
+    }
+
+    /// Does it if this peer leads. It runs to its end even if whoever asked is gone: half a change of the peers is worse
+    /// than a whole one.
+    pub(super) async fn change_here(&self, change: ChangeV1) -> Result<Option<PeerId>, MembershipError> {
+        self.check_leads()?;
+        let this = self.clone();
+        let work = tokio::spawn(async move {
+            match change {
+                ChangeV1::AddPeer { address, origin } => this.add_peer_here(&address, origin).await.map(Some),
+                ChangeV1::RemovePeer { peer, origin } => this.remove_peer_here(peer, origin).await.map(|()| None),
+                ChangeV1::MoveLeader { to } => this.move_leader_here(to).await.map(|()| None),
+            }
+        });
+        work.await.unwrap_or_else(|_| Err(unfinished(String::from("the leader is stopping"))))
+    }
+
+    pub(super) fn check_leads(&self) -> Result<(), MembershipError> {
+        if self.leads() { Ok(()) } else { Err(MembershipError::NotLeading { peer: self.peer_id() }) }
+    }
+
+    async fn add_peer_here(&self, address: &str, origin: Origin) -> Result<PeerId, MembershipError> {
         let _one_at_a_time = self.inner.changing.try_lock().map_err(|_| MembershipError::InProgress)?;
         self.settle_membership().await?;
         let found = self.identify(address).await?;
@@ -158,7 +174,9 @@ impl Consensus {
             return Err(MembershipError::OtherCluster { address, theirs: found.cluster, peer: found.peer, ours });
         }
         let state = self.state().state;
-        if !state.has_peer(found.peer) && self.inner.addresses.membership().get_node(&found.peer.0).is_none() {
+        if !state.peers().contains_key(&found.peer)
+            && self.inner.addresses.membership().get_node(&found.peer.0).is_none()
+        {
             return Err(MembershipError::WasRemoved { address: address.to_owned(), peer: found.peer });
         }
         Ok(found.peer)
@@ -172,8 +190,8 @@ impl Consensus {
             return Err(MembershipError::LostDisk { address: address.to_owned(), peer: PeerId(*id) });
         }
         // An earlier try that got no further. The peer may have had that id and lost it: it gets another.
-        let stale = self.state().state.peers_at(address);
-        for peer in stale {
+        let stale = registered_at(&self.state().state, address);
+        if let Some(peer) = stale {
             self.change_registry(Command::RemovePeer { peer }, origin).await?;
         }
         match self.change_registry(Command::AddPeer { address: address.to_owned() }, origin).await? {
@@ -183,14 +201,7 @@ impl Consensus {
     }
 
     async fn change_registry(&self, command: Command, origin: &Origin) -> Result<Reply, MembershipError> {
-        let proposal = Proposal {
-            actor: origin.actor.clone(),
-            reason: origin.reason.clone(),
-            request_id: None,
-            expected_revision: None,
-            command,
-        };
-        let applied = self.propose_here(proposal, COMMIT).await.map_err(|error| match error {
+        let applied = self.propose_here(origin.proposal(command), COMMIT).await.map_err(|error| match error {
             ProposeError::NotProposed { reason } => unfinished(reason.to_string()),
             ProposeError::Unknown { reason } => unfinished(reason.to_string()),
         })?;
@@ -245,11 +256,11 @@ impl Consensus {
         Ok(())
     }
 
-    pub(super) async fn remove_peer_here(&self, peer: PeerId, origin: Origin) -> Result<(), MembershipError> {
+    async fn remove_peer_here(&self, peer: PeerId, origin: Origin) -> Result<(), MembershipError> {
         let one_at_a_time = self.inner.changing.try_lock().map_err(|_| MembershipError::InProgress)?;
         self.settle_membership().await?;
         let members = self.members_here();
-        let registered = self.state().state.has_peer(peer);
+        let registered = self.state().state.peers().contains_key(&peer);
         let Some(member) = members.iter().find(|member| member.peer == peer) else {
             // An earlier try that got so far, or a registration whose peer never joined.
             return match registered {
@@ -265,7 +276,8 @@ impl Consensus {
             })?;
             self.move_leader_here(successor).await?;
             drop(one_at_a_time);
-            return Err(MembershipError::LeadsNow { peer: successor });
+            // The successor does it.
+            return Err(MembershipError::NotLeading { peer });
         }
         if member.voter {
             self.change_membership(ChangeMembers::RemoveVoters(BTreeSet::from([peer.0]))).await?;
@@ -340,6 +352,11 @@ impl Consensus {
             Err(_) => Err(cant("it was not elected in time")),
         }
     }
+}
+
+/// The registry holds an address once.
+fn registered_at(state: &State, address: &str) -> Option<PeerId> {
+    state.peers().values().find(|peer| peer.address == address).map(|peer| peer.id)
 }
 
 fn unfinished(what: String) -> MembershipError {

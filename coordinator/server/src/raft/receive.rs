@@ -11,7 +11,7 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, StreamAppendRe
 use rollcall_ident::PeerId;
 use tonic::{Status, Streaming};
 
-use super::api::{MembershipError, NotProposed, ReadError};
+use super::api::{NotProposed, ReadError};
 use super::consensus::Consensus;
 use super::peer::{JoinError, Peer};
 use super::read::confirm_here;
@@ -227,38 +227,8 @@ async fn answer_admitted(consensus: &Consensus, body: BodyV1) -> ReplyV1 {
                 }),
             })
         }
-        BodyV1::AddPeer { address, origin } => {
-            // Goes on if the one who asked is gone.
-            let consensus = consensus.clone();
-            ReplyV1::PeerAdded(
-                detached(async move {
-                    check_leads(&consensus)?;
-                    consensus.add_peer_here(&address, origin.into()).await
-                })
-                .await,
-            )
-        }
-        BodyV1::RemovePeer { peer, origin } => {
-            let consensus = consensus.clone();
-            ReplyV1::Changed(
-                detached(async move {
-                    check_leads(&consensus)?;
-                    consensus.remove_peer_here(peer, origin.into()).await
-                })
-                .await,
-            )
-        }
-        BodyV1::MoveLeader { to } => {
-            let consensus = consensus.clone();
-            ReplyV1::Changed(
-                detached(async move {
-                    check_leads(&consensus)?;
-                    consensus.move_leader_here(to).await
-                })
-                .await,
-            )
-        }
-        BodyV1::Members => ReplyV1::Members(check_leads(consensus).map(|()| consensus.members_here())),
+        BodyV1::Change(change) => ReplyV1::Changed(consensus.change_here(change).await),
+        BodyV1::Members => ReplyV1::Members(consensus.check_leads().map(|()| consensus.members_here())),
         BodyV1::SnapshotHead(_) | BodyV1::SnapshotChunk(_) => {
             ReplyV1::Failed(String::from("a snapshot has a stream of its own"))
         }
@@ -291,21 +261,6 @@ fn reply<T, E: std::fmt::Display>(result: Result<T, E>, convert: impl FnOnce(T) 
     result.map_or_else(|error| ReplyV1::Failed(error.to_string()), convert)
 }
 
-fn check_leads(consensus: &Consensus) -> Result<(), MembershipError> {
-    if consensus.leads() {
-        return Ok(());
-    }
-    Err(MembershipError::Unfinished { what: format!("peer {} doesn't lead any more", consensus.peer_id()) })
-}
-
-/// Runs to its end even if the caller's connection breaks: half a change of the peers is worse than a whole one.
-async fn detached<T: Send + 'static>(
-    work: impl Future<Output = Result<T, MembershipError>> + Send + 'static,
-) -> Result<T, MembershipError> {
-    let result = tokio::spawn(work).await;
-    result.unwrap_or_else(|_| Err(MembershipError::Unfinished { what: String::from("the leader is stopping") }))
-}
-
 fn open(frame: &[u8]) -> Result<RequestV1, Status> {
     wire::open(frame).map_err(|error| Status::invalid_argument(format!("a message that can't be read: {error}")))
 }
@@ -323,7 +278,7 @@ impl Consensus {
     fn was_removed(&self, peer: PeerId) -> bool {
         let applied = self.inner.applied.borrow().clone();
         peer.0 <= applied.revision().0
-            && !applied.state.has_peer(peer)
+            && !applied.state.peers().contains_key(&peer)
             && self.inner.addresses.membership().get_node(&peer.0).is_none()
     }
 

@@ -53,9 +53,7 @@ pub(super) enum BodyV1 {
     Join,
     Propose { proposal: Proposal, timeout_ms: u64 },
     ReadIndex { timeout_ms: u64 },
-    AddPeer { address: String, origin: OriginV1 },
-    RemovePeer { peer: PeerId, origin: OriginV1 },
-    MoveLeader { to: PeerId },
+    Change(ChangeV1),
     Members,
 }
 
@@ -93,23 +91,12 @@ pub(super) struct TransferLeaderV1 {
     pub last_log_id: Option<LogIdV1>,
 }
 
-/// Who asked for a change of the peers, and why.
+/// A change of the peers, asked of the leader.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub(super) struct OriginV1 {
-    pub actor: String,
-    pub reason: String,
-}
-
-impl From<Origin> for OriginV1 {
-    fn from(Origin { actor, reason }: Origin) -> Self {
-        Self { actor, reason }
-    }
-}
-
-impl From<OriginV1> for Origin {
-    fn from(OriginV1 { actor, reason }: OriginV1) -> Self {
-        Self { actor, reason }
-    }
+pub(super) enum ChangeV1 {
+    AddPeer { address: String, origin: Origin },
+    RemovePeer { peer: PeerId, origin: Origin },
+    MoveLeader { to: PeerId },
 }
 
 /// The answer to a message.
@@ -126,8 +113,8 @@ pub(super) enum ReplyV1 {
     Joined,
     Proposed(ProposedV1),
     ReadIndex(Result<Revision, ReadError>),
-    PeerAdded(Result<PeerId, MembershipError>),
-    Changed(Result<(), MembershipError>),
+    /// With the id of the peer that was added.
+    Changed(Result<Option<PeerId>, MembershipError>),
     Members(Result<Vec<MemberStatus>, MembershipError>),
     /// It was understood, and something went wrong on the peer.
     Failed(String),
