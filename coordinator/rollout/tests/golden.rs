@@ -3,6 +3,9 @@
 //! A block is commands, a line `----`, and what they print. `UPDATE_GOLDEN=1 cargo test -p rollcall-rollout --test
 //! golden` writes what they print now; read the difference before you commit it.
 
+#![allow(clippy::disallowed_methods, reason = "the test may write its scripts, the crate may not")]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
 mod support;
 
 use std::fmt::Write as _;
@@ -256,7 +259,8 @@ fn status(world: &World) -> String {
     let Some(rollout) = world.state.latest_rollout(&group()) else { return "no rollout\n".to_owned() };
     let mut out = format!("{} {} {}\n", rollout.id, rollout.target, rollout.status);
     for step in rollout.steps.values() {
-        let node = &world.state.nodes().get(&step.node).map_or_else(|| "removed".to_owned(), |node| node.name.to_string());
+        let node =
+            &world.state.nodes().get(&step.node).map_or_else(|| "removed".to_owned(), |node| node.name.to_string());
         writeln!(out, "  {node} {} attempt {}", step.phase, step.attempt).unwrap();
     }
     if let Some(waiting) = &rollout.waiting {

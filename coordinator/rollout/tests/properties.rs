@@ -2,13 +2,15 @@
 //!
 //! The linter runs inside `apply` after every entry; what stands here is what only a whole history can show.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
 mod support;
 
 use proptest::prelude::*;
 use rollcall_ident::{BootId, Millis, PeerId, Revision, SessionEpoch};
 use rollcall_rollout::{
-    Command, Go, GroupPatch, Health, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, StepEvent, Subject, explain,
-    plan, preview,
+    Command, Go, GroupPatch, Health, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, StepEvent, Subject,
+    explain, plan, preview,
 };
 use support::{World, group, release};
 

@@ -3,6 +3,7 @@
 //! The golden scripts and the property tests talk to it in the same words.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 use std::collections::BTreeMap;
 
@@ -155,10 +156,9 @@ impl World {
     }
 
     pub fn id(&self, name: &str) -> NodeId {
-        self.state.node_named(&name.parse::<NodeName>().unwrap()).map_or_else(
-            || self.machines.get(name).unwrap_or_else(|| panic!("no machine {name}")).id,
-            |node| node.id,
-        )
+        self.state
+            .node_named(&name.parse::<NodeName>().unwrap())
+            .map_or_else(|| self.machines.get(name).unwrap_or_else(|| panic!("no machine {name}")).id, |node| node.id)
     }
 
     fn status_of(&self, name: &str) -> ServiceStatus {
@@ -197,13 +197,8 @@ impl World {
     /// Reports `event` for the step that the machine is ordered to take.
     pub fn report_step(&mut self, name: &str, event: StepEvent) -> Result<(), Rejection> {
         let order = self.orders(name).and_then(|orders| orders.step).unwrap_or_else(|| panic!("{name} has no step"));
-        let report = StepReport {
-            group: group(),
-            rollout: order.rollout,
-            fence: order.fence,
-            attempt: order.attempt,
-            event,
-        };
+        let report =
+            StepReport { group: group(), rollout: order.rollout, fence: order.fence, attempt: order.attempt, event };
         self.report(name, Report::Step(report))
     }
 
@@ -247,7 +242,9 @@ impl World {
                 }
                 self.report_step(name, StepEvent::Stopped { killed: false })
             }
-            (_, Phase::Installing | Phase::Rebooting) => self.report_step(name, StepEvent::Installed { hook_ran: true }),
+            (_, Phase::Installing | Phase::Rebooting) => {
+                self.report_step(name, StepEvent::Installed { hook_ran: true })
+            }
             (_, Phase::Starting) => {
                 let instance = self.start_process(name, &order.to);
                 self.report_step(name, StepEvent::Started { instance })
@@ -303,9 +300,10 @@ impl World {
     pub fn run_to_end(&mut self, is_good: bool) {
         for _ in 0..1_000 {
             self.run(is_good);
-            let is_active = self.state.active_rollout(&group()).is_some_and(|rollout| {
-                rollout.status == rollcall_rollout::RolloutStatus::Running
-            });
+            let is_active = self
+                .state
+                .active_rollout(&group())
+                .is_some_and(|rollout| rollout.status == rollcall_rollout::RolloutStatus::Running);
             match self.state.next_deadline().filter(|_| is_active) {
                 Some(at) => {
                     self.advance(at.since(self.clock));
@@ -317,12 +315,8 @@ impl World {
     }
 
     pub fn start(&mut self, version: &str) -> Applied {
-        let command = Command::StartRollout {
-            group: group(),
-            target: release(version),
-            digest: None,
-            kind: RolloutKind::Update,
-        };
+        let command =
+            Command::StartRollout { group: group(), target: release(version), digest: None, kind: RolloutKind::Update };
         self.propose(command)
     }
 }
