@@ -55,6 +55,22 @@ impl Api {
         self.call(async |channel| RolloutServiceClient::new(channel).get(within(request.clone())).await).await
     }
 
+    /// Makes a cluster of the first peer and `others`.
+    pub async fn init_cluster(&self, others: &[String]) -> Result<()> {
+        let request = v1::InitClusterRequest { peers: others.to_vec() };
+        let first = self.channels.first().context("there is no peer")?.clone();
+        ClusterServiceClient::new(first).init(request).await?;
+        Ok(())
+    }
+
+    /// Declares a group.
+    pub async fn apply_group(&self, spec: v1::GroupSpec) -> Result<()> {
+        let request = v1::ApplyGroupRequest { spec: Some(spec), options: None };
+        let _: v1::ApplyGroupResponse =
+            self.call(async |channel| GroupServiceClient::new(channel).apply(within(request.clone())).await).await?;
+        Ok(())
+    }
+
     /// A group with its members.
     pub async fn group(&self, name: &str) -> Result<v1::Group> {
         let request = v1::GetGroupRequest { name: name.to_owned(), options: None };

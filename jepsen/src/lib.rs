@@ -31,5 +31,6 @@ pub mod procfs;
 pub mod redis;
 pub mod report;
 pub mod run_dir;
+pub mod sample;
 pub mod screen;
 pub mod witness;

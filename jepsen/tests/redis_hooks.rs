@@ -1,6 +1,8 @@
 //! The hooks of the demo's Redis package against real Redis servers, without Rollcall: what an agent does with them is
 //! done by hand here. Needs `redis-server` (apt-get install redis-server).
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on, fails")]
+
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -34,7 +36,7 @@ impl Hands {
     async fn new(clock: Clock) -> Self {
         let run = RunDir::create("rollcall-hooks-").unwrap();
         let depot = Depot::create(run.path().join("depot")).unwrap();
-        let templates = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../scripts/demo.d/redis");
+        let templates = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../scripts/demo.d");
         let releases = Releases::lay_out(&depot, &templates).unwrap();
         let witness = Witness::start(&run.path().join("witness.jsonl"), clock).await.unwrap();
         let members = (1..=6)

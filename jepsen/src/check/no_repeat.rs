@@ -19,7 +19,7 @@ const ONCE: [&str; 5] = ["drain", "pre-stop", "post-stop", "install", "run"];
 
 /// Judges all begins that belong to a rollout.
 pub fn check(history: &History) -> Verdict {
-    let mut latest: BTreeMap<(&str, &str, &str, u32), &Record> = BTreeMap::new();
+    let mut latest: BTreeMap<(&str, &str, &str, &str, u32), &Record> = BTreeMap::new();
     let mut violations = Vec::new();
     let mut count = 0;
     for begin in history.records.iter().filter(|record| record.event == EventKind::Begin) {
@@ -27,7 +27,9 @@ pub fn check(history: &History) -> Verdict {
             continue;
         }
         count += 1;
-        let key = (begin.rollout.as_str(), begin.node.as_str(), begin.hook.as_str(), begin.attempt);
+        let (rollout, node, hook) = (begin.rollout.as_str(), begin.node.as_str(), begin.hook.as_str());
+        // The old release's `run` may come in a step too, where its process dies before the stop.
+        let key = (rollout, node, hook, begin.ident.as_str(), begin.attempt);
         if let Some(before) = latest.insert(key, begin)
             && !may_repeat(history, before, begin)
         {

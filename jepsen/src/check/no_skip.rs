@@ -21,16 +21,15 @@ fn missing(history: &History, rollout: &str, target: &str, node: &str) -> Option
     let belongs = |begin: &&Record| begin.node == node && begin.rollout == rollout;
     let mut after = None;
     for hook in TRACE {
-        // The end may be missing where its node was killed; a later begin of the same hook then has one.
-        let begins: Vec<&Record> = history.begins(hook).filter(belongs).collect();
+        let of_target = |begin: &&Record| begin.ident == target || !matches!(hook, "install" | "run");
+        let begins: Vec<&Record> = history.begins(hook).filter(belongs).filter(of_target).collect();
         let Some(first) = begins.first() else { return Some(format!("no {hook}")) };
         if after.is_some_and(|after| first.at < after) {
             return Some(format!("{hook} came too early"));
         }
-        if hook == "install" && !begins.iter().any(|begin| begin.ident == target) {
-            return Some(format!("the install hook that ran isn't {target}'s"));
-        }
-        if hook != "run" && !begins.iter().any(|begin| history.end_of(begin).is_some_and(|end| end.exit == Some(0))) {
+        // What ended badly where its node was killed, was begun again. `post-stop` is only told: it never is.
+        let ended_well = |begin: &&Record| history.end_of(begin).is_some_and(|end| end.exit == Some(0));
+        if matches!(hook, "drain" | "install") && !begins.iter().any(ended_well) {
             return Some(format!("no {hook} ended well"));
         }
         after = Some(first.at);

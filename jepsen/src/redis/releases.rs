@@ -22,9 +22,10 @@ pub struct Releases {
 impl Releases {
     /// Lays all of them out below the depot, from `templates`.
     pub fn lay_out(depot: &Depot, templates: &Path) -> Result<Self> {
-        let base = templates.join("base");
+        let (witness, redis) = (templates.join("witness"), templates.join("redis"));
+        let base = redis.join("base");
         if !base.join("hooks").is_dir() {
-            bail!("{} holds no Redis package; start from the repository, or use --package", templates.display());
+            bail!("{} holds no Redis package: start from the repository, or use --packages", templates.display());
         }
         let version = redis_version()?;
         let ident = |release: &str| format!("acme/redis/{version}/{release}");
@@ -33,7 +34,7 @@ impl Releases {
         for (ident, layer) in
             [(&releases.first, "release-1"), (&releases.second, "release-2"), (&releases.failing, "release-3")]
         {
-            depot.add(ident, &[&base, &templates.join(layer)], MANIFEST)?;
+            depot.add(ident, &[&witness, &base, &redis.join(layer)], MANIFEST)?;
         }
         Ok(releases)
     }

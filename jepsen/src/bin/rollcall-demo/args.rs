@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long)]
     pub keep: bool,
 
-    /// The Redis package's templates
-    #[arg(long, env = "ROLLCALL_DEMO_PACKAGE", value_name = "DIR", default_value = "scripts/demo.d/redis")]
-    pub package: PathBuf,
+    /// The templates of the Redis package
+    #[arg(long, env = "ROLLCALL_DEMO_PACKAGES", value_name = "DIR", default_value = "scripts/demo.d")]
+    pub packages: PathBuf,
 }

@@ -75,7 +75,7 @@ impl Scene {
         let binaries = Binaries::find()?;
         let run = RunDir::create("rollcall-demo-")?;
         let depot = Depot::create(run.path().join("depot"))?;
-        let releases = Releases::lay_out(&depot, &args.package)?;
+        let releases = Releases::lay_out(&depot, &args.packages)?;
         let witness = Witness::start(&run.path().join("witness.jsonl"), clock).await?;
         let mut cluster = Cluster::create(&run, binaries.clone(), PEER_COUNT)?;
         let endpoints = cluster.endpoints();

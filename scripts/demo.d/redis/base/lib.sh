@@ -9,11 +9,7 @@ port=${ROLLCALL_CONFIG_PORT:?"the service's config has no port"}
 data=${ROLLCALL_DATA_DIR:?}
 package=${ROLLCALL_PKG_PATH:?}
 
-# This package's ident, from its own manifest: a hook also runs outside of any rollout.
-ident=
-while read -r key equals value; do
-    [ "$key" = ident ] && [ "$equals" = "=" ] && ident=${value#\"} && ident=${ident%\"} && break
-done <"$package/rollcall.toml"
+. "$package/witness.sh"
 release=${ident##*/}
 
 # Where the install hook put this release's configuration. Redis shows the path in INFO, so anybody can see from
@@ -68,21 +64,4 @@ replica_port_if_in_sync() {
     done
     IFS=$IFS_before
     [ "$replica_state" = online ] && [ $((offset - replica_offset)) -le 1048576 ] && echo "$replica_port"
-}
-
-# The witness is a recorder outside of Rollcall, there when the service's config names one (`witness = "host:port"`).
-# A hook that disturbs something tells it first, and goes on only once the recorder has it on its disk.
-tell_witness() {
-    [ -n "${ROLLCALL_CONFIG_WITNESS:-}" ] || return 0
-    IDENT=$ident "$package/witness" "$ROLLCALL_CONFIG_WITNESS" "$@"
-}
-
-# witnessed HOOK: records the begin of this hook now and its end when it exits.
-witnessed() {
-    hook=$1
-    tell_witness begin "$hook" $$ || {
-        echo "the witness can't be reached at $ROLLCALL_CONFIG_WITNESS: not acting without it"
-        exit 1
-    }
-    trap 'tell_witness end "$hook" $$ $?' EXIT
 }
