@@ -90,6 +90,26 @@ pub(crate) fn step_waiting_on(candidate: &Candidate<'_>, queue: &[Candidate<'_>]
     }
 }
 
+/// The steps of a rollout in the order of their turns, each with what it waits on: begun ones by their grant, queued
+/// ones as they would be granted now, then those that were left out.
+#[must_use]
+pub fn turns<'a>(state: &'a State, rollout: &'a Rollout) -> Vec<(&'a Step, WaitingOn)> {
+    let queue = queue(state, rollout);
+    let (mut begun, mut rest): (Vec<&Step>, Vec<&Step>) = rollout
+        .steps
+        .values()
+        .filter(|step| step.phase != Phase::Queued || queue.iter().all(|queued| queued.step.node != step.node))
+        .partition(|step| step.fence.is_some());
+    begun.sort_by_key(|step| step.fence);
+    begun.extend(queue.iter().map(|queued| queued.step));
+    begun.append(&mut rest);
+    let waits = |step: &Step| match Candidate::new(state, rollout, step.node) {
+        Some(candidate) => step_waiting_on(&candidate, &queue),
+        None => WaitingOn::Ended,
+    };
+    begun.into_iter().map(|step| (step, waits(step))).collect()
+}
+
 /// What would release a reason.
 fn released_by(on: &WaitingOn, rollout: &Rollout) -> String {
     let id = rollout.id;

@@ -35,7 +35,7 @@ pub use apply::Applied;
 pub use check::{Violation, check};
 pub use command::{Command, RolloutVerb};
 pub use event::{Event, HistoryRecord};
-pub use explain::{Explanation, Subject, explain};
+pub use explain::{Explanation, Subject, explain, turns};
 pub use log_entry::{Actor, LogEntry, Proposal, Stamp};
 pub use map::Map;
 pub use orders::{Go, GroupOrders, Orders, StepOrder, orders_for};

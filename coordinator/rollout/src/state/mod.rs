@@ -19,12 +19,15 @@ pub(crate) use request::{Answered, Requests};
 pub use rollout::{EndedBy, PauseCause, Rollout, RolloutKind, RolloutStatus, Source};
 pub use step::{Step, StepFailure, StepTimings, Token, Turn};
 
+use std::ops::Bound;
+
 use bincode::{Decode, Encode};
 use rollcall_ident::{
-    ChannelName, ClusterId, ClusterTime, GroupName, NodeId, NodeName, PeerId, Revision, RolloutId, SessionEpoch,
+    ChannelName, ClusterId, ClusterTime, GroupName, NodeId, NodeName, PeerId, RequestId, Revision, RolloutId,
+    SessionEpoch,
 };
 
-use crate::{Map, Stamp};
+use crate::{Command, Map, Stamp};
 
 /// A permanent peer, as the product knows it. Who votes is Raft's business.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -105,6 +108,12 @@ impl State {
         self.node_names.get(name).and_then(|id| self.nodes.get(id))
     }
 
+    /// The nodes in the order of their names, from behind `after` on.
+    pub fn nodes_by_name(&self, after: Option<&NodeName>) -> impl Iterator<Item = &Node> {
+        let begin = after.map_or(Bound::Unbounded, |name| Bound::Excluded(name.clone()));
+        self.node_names.range((begin, Bound::Unbounded)).filter_map(|(_, id)| self.nodes.get(id))
+    }
+
     /// The declared groups.
     #[must_use]
     pub fn groups(&self) -> &Map<GroupName, Group> {
@@ -134,6 +143,23 @@ impl State {
         self.sessions
             .range((peer, SessionEpoch(0))..=(peer, SessionEpoch(u64::MAX)))
             .map(|((_, epoch), node)| (*epoch, *node))
+    }
+
+    /// The peers that host sessions, in the order of their ids.
+    pub fn session_hosts(&self) -> Vec<PeerId> {
+        let mut hosts = Vec::new();
+        let mut from = Bound::Unbounded;
+        while let Some(((host, _), _)) = self.sessions.range((from, Bound::Unbounded)).next() {
+            hosts.push(*host);
+            from = Bound::Excluded((*host, SessionEpoch(u64::MAX)));
+        }
+        hosts
+    }
+
+    /// What was asked with a request id, as far as it is remembered.
+    #[must_use]
+    pub fn requested(&self, id: &RequestId) -> Option<&Command> {
+        self.requests.get(id).map(|answered| &answered.command)
     }
 
     /// When the next deadline is due, in cluster time; none: nothing would change by waiting.
