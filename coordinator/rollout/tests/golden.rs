@@ -30,7 +30,11 @@ fn scripts_print_what_they_printed() {
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&file, after).unwrap();
         } else {
-            assert_eq!(after, before, "{}", file.display());
+            let differs = before.lines().zip(after.lines()).enumerate().find(|(_, (before, after))| before != after);
+            if let Some((line, (before, after))) = differs {
+                panic!("{}:{}:\n  was {before}\n  is  {after}", file.display(), line + 1);
+            }
+            assert_eq!(before.len(), after.len(), "{}: one is the other's beginning", file.display());
         }
     }
 }
