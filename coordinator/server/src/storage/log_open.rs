@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -29,9 +30,14 @@ const READ_BYTES: usize = 1 << 20;
 /// When it returns, everything that can be read from the log is on disk.
 pub(super) fn open(dir: &Path, chunk_bytes: usize) -> Result<Arc<RwLock<RaftLog<Wal>>>, StorageError> {
     create_dir_durable(dir)?;
-    reread_from_device(dir)?;
+    let files = chunk_files(dir)?;
+    reread_from_device(&files)?;
+    check_none_empty(&files)?;
     let config = Arc::new(config(dir, chunk_bytes)?);
-    let log = RaftLog::open(config.clone()).map_err(|error| explain(dir, &config, error))?;
+    // The crate panicked on one kind of damage (see `check_none_empty`); should there be another, it is damage too.
+    let log = catch_unwind(AssertUnwindSafe(|| RaftLog::open(config.clone())))
+        .map_err(|_| StorageError::damaged(dir, "reading it made the log's engine panic (see the message above)"))?
+        .map_err(|error| explain(dir, &config, error))?;
     check_complete(dir, &log)?;
     let log = Arc::new(RwLock::new(log));
     // CRASH: until here nobody was told about the recovered tail. A tail that was only in the page cache when the
@@ -60,11 +66,25 @@ fn config(dir: &Path, chunk_bytes: usize) -> Result<raft_log::Config, StorageErr
 /// After a failed fsync the cache holds pages that the disk never got and that count as clean, so that a later fsync
 /// succeeds: read from there, the log would look whole until the next power cut. Dropped, they are read from the device
 /// and a loss is seen now, while it can be healed from the other peers.
-fn reread_from_device(dir: &Path) -> Result<(), StorageError> {
-    for path in chunk_files(dir)? {
-        let file = File::open(&path).at("open", &path)?;
-        file.sync_data().at("sync", &path)?;
-        fadvise(&file, 0, None, Advice::DontNeed).map_err(io::Error::from).at("read", &path)?;
+fn reread_from_device(files: &[PathBuf]) -> Result<(), StorageError> {
+    for path in files {
+        let file = File::open(path).at("open", path)?;
+        file.sync_data().at("sync", path)?;
+        fadvise(&file, 0, None, Advice::DontNeed).map_err(io::Error::from).at("read", path)?;
+    }
+    Ok(())
+}
+
+/// A file that is empty is one whose first write was interrupted, and so nothing can stand in those behind it.
+fn check_none_empty(files: &[PathBuf]) -> Result<(), StorageError> {
+    let mut empty = None;
+    for path in files {
+        let is_empty = fs::metadata(path).at("read", path)?.len() == 0;
+        match empty {
+            Some(empty) if !is_empty => return Err(StorageError::damaged(empty, "it is empty, and others follow it")),
+            None if is_empty => empty = Some(path),
+            _ => {}
+        }
     }
     Ok(())
 }

@@ -2,14 +2,40 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tempfile::TempDir;
 
+/// A folder that is gone after the test: in memory where the system has that, because thousands of syncs add nothing here.
+pub fn scratch() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// What a process that is killed now would leave: its files as the system has them. Nothing is closed or flushed first.
 pub fn as_if_killed(dir: &Path) -> TempDir {
-    let copy = tempfile::tempdir().unwrap();
-    copy_folder(dir, copy.path());
-    copy
+    loop {
+        let (before, copy) = (listing(dir), scratch());
+        copy_folder(dir, copy.path());
+        // Its threads may be at work: a copy that mixes two moments is none that a crash leaves.
+        if listing(dir) == before {
+            return copy;
+        }
+    }
+}
+
+/// All files below a folder, with what shows that they were written to.
+fn listing(dir: &Path) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(listing(&path));
+        } else if let Ok(metadata) = fs::metadata(&path) {
+            found.push((path, metadata.len(), metadata.modified().ok()));
+        }
+    }
+    found.sort();
+    found
 }
 
 pub fn copy_folder(from: &Path, to: &Path) {

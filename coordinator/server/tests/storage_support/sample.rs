@@ -20,9 +20,10 @@ fn payload_bytes(term: u64, index: u64) -> usize {
 /// The one command that may stand in entry `index` of `term`. Each of them has an effect, and so an event: channels come
 /// and go, so that the state stays small.
 pub fn command(term: u64, index: u64) -> LogEntry {
-    let channel: ChannelName = format!("channel-{}", index % CHANNELS).parse().expect("a well-formed name");
+    let turn = index - 1;
+    let channel: ChannelName = format!("channel-{}", turn % CHANNELS).parse().expect("a well-formed name");
     let command =
-        if index / CHANNELS % 2 == 0 { Command::CreateChannel { channel } } else { Command::DeleteChannel { channel } };
+        if turn / CHANNELS % 2 == 0 { Command::CreateChannel { channel } } else { Command::DeleteChannel { channel } };
     let text = format!("{term}:{index};");
     let reason = text.chars().cycle().take(payload_bytes(term, index)).collect();
     let stamp = Stamp { cluster_time: ClusterTime(index), wall_time: WallTime::default() };
