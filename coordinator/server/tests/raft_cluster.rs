@@ -103,6 +103,9 @@ async fn a_killed_leader_is_replaced_and_cluster_time_does_not_go_back() {
     drop(old);
 
     let killed = cluster.peers.remove(leader).kill().await;
+    let follower = cluster.peers[0].consensus();
+    raft_support::eventually_async("the leader is missed", || async { (!follower.hears_leader().await).then_some(()) })
+        .await;
     let began = Instant::now();
     let applied = cluster.peers[0].propose(write("after")).await.unwrap();
     applied.outcome.unwrap();
@@ -162,6 +165,10 @@ async fn without_a_majority_nothing_is_acknowledged_and_stale_reads_are_labelled
     let leader = cluster.await_leader().await;
     cluster.peers.swap(0, leader);
     let written = cluster.peers[0].propose(write("before")).await.unwrap().revision;
+    for peer in &cluster.peers {
+        let consensus = peer.consensus();
+        assert!(peer.spawn(async move { consensus.hears_leader().await }).await);
+    }
     for peer in cluster.peers.drain(1..).collect::<Vec<_>>() {
         peer.kill().await;
     }
@@ -174,6 +181,8 @@ async fn without_a_majority_nothing_is_acknowledged_and_stale_reads_are_labelled
     let deadline = Instant::now() + Duration::from_secs(2);
     let error = cluster.peers[0].spawn(async move { consensus.read(deadline).await }).await.unwrap_err();
     assert!(matches!(error, ReadError::NotConfirmed { .. } | ReadError::TimedOut), "{error}");
+    let consensus = cluster.peers[0].consensus();
+    assert!(!cluster.peers[0].spawn(async move { consensus.hears_leader().await }).await);
     let stale = cluster.peers[0].consensus().state();
     assert!(stale.revision >= written && has_channel(&stale, "before") && !has_channel(&stale, "refused"));
 }
@@ -231,4 +240,44 @@ async fn an_idle_cluster_appends_nothing() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(log(), before);
+}
+
+/// `cargo test --release --test raft_cluster -- --ignored --nocapture`
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn how_long_writes_and_reads_take_with_three_peers() {
+    let mut cluster = Cluster::new(3, quick()).await;
+    let leader = cluster.await_leader().await;
+    for (what, place) in [("leader", leader), ("follower", (leader + 1) % 3)] {
+        let consensus = cluster.peers[place].consensus();
+        let measure = async move {
+            let (mut writes, mut reads) = (Vec::new(), Vec::new());
+            for _ in 0..500 {
+                let began = Instant::now();
+                consensus.propose(advance()).await.unwrap().outcome.unwrap();
+                writes.push(began.elapsed());
+                let began = Instant::now();
+                consensus.read(began + PATIENCE).await.unwrap();
+                reads.push(began.elapsed());
+            }
+            println!("one after the other through the {what}: {} {}", spread("write", writes), spread("read", reads));
+            let began = Instant::now();
+            let all = (0..5_000).map(|_| consensus.propose(advance()));
+            let results = futures::future::join_all(all).await;
+            let done = results.iter().filter(|result| result.is_ok()).count();
+            let rate = done as f64 / began.elapsed().as_secs_f64();
+            println!("at once through the {what}: {done} of 5000 writes, {rate:.0}/s");
+        };
+        cluster.peers[place].spawn(measure).await;
+    }
+}
+
+fn advance() -> rollcall_rollout::Proposal {
+    rollcall_rollout::Proposal::internal(rollcall_rollout::Command::AdvanceClock)
+}
+
+fn spread(what: &str, mut times: Vec<Duration>) -> String {
+    times.sort();
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100];
+    format!("{what} p50 {:?} p99 {:?}", at(50), at(99))
 }

@@ -32,8 +32,11 @@ async fn a_new_peer_behind_a_purged_log_gets_a_snapshot() {
     logs();
     let mut cluster = Cluster::new(3, small_snapshots()).await;
     let leader = cluster.await_leader().await;
+    // Long reasons are in the history, and make the snapshot several chunks large.
+    let reason = Some("because ".repeat(5_000));
     for i in 0..60 {
-        cluster.peers[leader].propose(write(&format!("channel-{i}"))).await.unwrap().outcome.unwrap();
+        let proposal = Proposal { reason: reason.clone(), ..write(&format!("channel-{i}")) };
+        cluster.peers[leader].propose(proposal).await.unwrap().outcome.unwrap();
     }
     let status = {
         let leader = cluster.peers[leader].consensus();
@@ -53,9 +56,17 @@ async fn a_new_peer_behind_a_purged_log_gets_a_snapshot() {
     assert!((0..60).all(|i| has_channel(&view, &format!("channel-{i}"))));
     assert!(new.consensus().status().snapshot >= status.snapshot, "it came by a snapshot");
     // The events behind the snapshot come with it.
-    let history = new.consensus();
-    let page = new.spawn(async move { history.history().read(Revision(1), 1_000).await }).await.unwrap();
-    assert!(page.records.len() >= 60, "{} records", page.records.len());
+    let consensus = new.consensus();
+    let events = new.spawn(async move {
+        let (mut records, mut next) = (0, Revision(1));
+        while next <= consensus.history().applied() {
+            let page = consensus.history().read(next, 1_000).await.unwrap();
+            records += page.records.len();
+            next = page.next;
+        }
+        records
+    });
+    assert!(events.await >= 60);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,6 +187,27 @@ async fn another_clusters_peer_is_refused_and_keeps_its_data() {
     let view = foreign.read().await;
     assert!(has_channel(&view, "theirs"));
     assert!(!has_channel(&ours.peers[0].read().await, "theirs"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_with_another_peers_data_directory_is_refused() {
+    logs();
+    let mut cluster = Cluster::new(3, quick()).await;
+    let leader = cluster.await_leader().await;
+    cluster.peers.swap(0, leader);
+    let cluster_id = cluster.peers[0].consensus().cluster_id();
+    let (second, third) = (cluster.peers[1].id(), cluster.peers[2].id());
+    let third_disk = cluster.peers.pop().unwrap().kill().await;
+    let second_address = cluster.peers.pop().unwrap().kill().await;
+    let confused = second_address.restart_with(&third_disk.dir).await;
+    assert_eq!(confused.id(), third);
+    let leader = cluster.peers[0].consensus();
+    let seen = eventually("the leader sees who answers there", || {
+        let problem = leader.members_here().into_iter().find(|member| member.peer == second)?.problem?;
+        (!matches!(problem, PeerProblem::Unreachable { .. })).then_some(problem)
+    })
+    .await;
+    assert_eq!(seen, PeerProblem::SomebodyElse { found: third, cluster: cluster_id });
 }
 
 #[tokio::test(flavor = "multi_thread")]

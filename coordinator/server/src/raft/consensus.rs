@@ -16,6 +16,7 @@ use super::client::Clients;
 use super::clock::ClusterClock;
 use super::leadership::watch_leadership;
 use super::members::Addresses;
+use super::membership::settle_when_leading;
 use super::network::Network;
 use super::propose::{self, Proposer, Queued};
 use super::read::{self, Confirmer, Waiting};
@@ -65,6 +66,12 @@ pub(super) struct Inner {
     tasks: std::sync::Mutex<Vec<JoinHandle<()>>>,
     /// The directory is this process's own until the last handle is gone.
     _dir: Arc<DataDir>,
+}
+
+impl Inner {
+    fn lock_tasks(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
 }
 
 impl Consensus {
@@ -126,7 +133,10 @@ impl Consensus {
             tasks: std::sync::Mutex::new(tasks),
             _dir: dir,
         };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        let settle = settle_when_leading(Arc::downgrade(&inner), inner.leadership.clone());
+        inner.lock_tasks().push(tokio::spawn(settle));
+        Ok(Self { inner })
     }
 
     /// Which cluster this is.
@@ -295,7 +305,7 @@ impl Consensus {
         if let Err(error) = self.inner.raft.shutdown().await {
             tracing::error!(%error, "consensus didn't stop in order");
         }
-        let tasks = std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *self.inner.lock_tasks());
         for task in tasks {
             task.abort();
             let _ = task.await;

@@ -1,6 +1,7 @@
 //! Who the peers are, where they are, and how they do, as the membership and the leader know it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver as _;
@@ -86,9 +87,11 @@ impl Consensus {
         let me = self.peer_id();
         let leader = metrics.current_leader.map(PeerId);
         let i_lead = leader == Some(me) && metrics.heartbeat.is_some();
+        let leads_for_ms = self.inner.leadership.borrow().map(|now| whole_ms(now.since.elapsed()));
         let heard_ms = |id: &u64| {
-            let heard = metrics.heartbeat.as_ref()?.get(id)?.as_ref()?;
-            Some(u64::try_from(heard.elapsed().as_millis()).unwrap_or(u64::MAX))
+            let heard = metrics.heartbeat.as_ref()?.get(id)?.as_ref();
+            // Not heard of since it leads: that long at least.
+            heard.map(|heard| whole_ms(heard.elapsed())).or(leads_for_ms)
         };
         let matched = |id: &u64| metrics.replication.as_ref()?.get(id)?.as_ref().map(|matched| Revision(matched.index));
         let members = metrics.membership_config.nodes().map(|(id, node)| {
@@ -107,8 +110,33 @@ impl Consensus {
         members.collect()
     }
 
-    /// Whether the leader heard of a member lately enough to count on it.
-    pub(super) fn is_live(&self, member: &MemberStatus) -> bool {
-        member.last_heard_ms.is_some_and(|ms| ms <= self.inner.tuning.election_min_ms)
+    /// Whether there is a leader to this peer's knowledge: as the leader it hears of a majority, else it hears of the leader.
+    /// [`leadership`](Self::leadership) goes on to name a leader that fell silent until another is elected.
+    pub async fn hears_leader(&self) -> bool {
+        let lately = Duration::from_millis(self.inner.tuning.election_max_ms);
+        if self.is_elected() {
+            let metrics = self.inner.raft.metrics().borrow_watched().clone();
+            let alone = metrics.membership_config.voter_ids().eq([self.peer_id().0]);
+            return alone || metrics.last_quorum_acked.is_some_and(|acked| acked.elapsed() <= lately);
+        }
+        let heard = self.inner.raft.with_raft_state(move |state| {
+            let renewed = state.vote_last_modified();
+            state.vote_ref().committed && renewed.is_some_and(|renewed| renewed.elapsed() <= lately)
+        });
+        heard.await.unwrap_or(false)
     }
+
+    /// The peers that the leader heard of lately enough to count on them; itself is one. Nobody, if this peer doesn't
+    /// lead.
+    pub(super) fn live_peers(&self) -> BTreeSet<PeerId> {
+        let heard = self.inner.raft.metrics().borrow_watched().heartbeat.clone().unwrap_or_default();
+        let lately = Duration::from_millis(self.inner.tuning.election_min_ms);
+        let live = heard.iter().filter(|(_, heard)| heard.as_ref().is_some_and(|heard| heard.elapsed() <= lately));
+        let me = self.leads().then(|| self.peer_id());
+        live.map(|(id, _)| PeerId(*id)).chain(me).collect()
+    }
+}
+
+fn whole_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

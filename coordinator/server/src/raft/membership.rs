@@ -8,17 +8,19 @@
 //! - A peer is given up only if those who stay are a live majority.
 
 use std::collections::BTreeSet;
+use std::sync::Weak;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
 use rollcall_ident::PeerId;
 use rollcall_rollout::{Command, Reply, State};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::api::{Leadership, MemberStatus, MembershipError, Origin, ProposeError};
 use super::client::{CallError, Lane, check_address};
-use super::consensus::Consensus;
+use super::consensus::{Consensus, Inner};
 use super::wire::{self, BodyV1, ChangeV1, RefusalV1, ReplyV1};
 use crate::storage::Identity;
 use crate::storage::types::{PeerNode, TypeConfig};
@@ -302,7 +304,8 @@ impl Consensus {
         if staying.is_empty() {
             return Err(MembershipError::LastVoter { peer });
         }
-        let live = staying.iter().filter(|member| self.is_live(member)).count();
+        let live_peers = self.live_peers();
+        let live = staying.iter().filter(|member| live_peers.contains(&member.peer)).count();
         if live <= staying.len() / 2 {
             return Err(MembershipError::WouldLoseQuorum { peer, live: live as u64, voters: staying.len() as u64 });
         }
@@ -312,7 +315,8 @@ impl Consensus {
     /// The live voter that holds the most of the log.
     pub(super) fn best_successor(&self) -> Option<PeerId> {
         let members = self.members_here();
-        let others = members.iter().filter(|member| member.voter && !member.leader && self.is_live(member));
+        let live = self.live_peers();
+        let others = members.iter().filter(|member| member.voter && !member.leader && live.contains(&member.peer));
         others.max_by_key(|member| member.matched).map(|member| member.peer)
     }
 
@@ -331,7 +335,7 @@ impl Consensus {
             if !member.voter {
                 return Err(cant("it doesn't vote"));
             }
-            if !self.is_live(member) {
+            if !self.live_peers().contains(&to) {
                 return Err(cant("the leader has not heard of it lately"));
             }
             if member.matched >= Some(self.status().last_log) {
@@ -361,6 +365,18 @@ fn registered_at(state: &State, address: &str) -> Option<PeerId> {
 
 fn unfinished(what: String) -> MembershipError {
     MembershipError::Unfinished { what }
+}
+
+/// Whenever this peer comes to lead, it finishes what its predecessor left half done: until then the old majority is
+/// needed beside the new one.
+pub(super) async fn settle_when_leading(peer: Weak<Inner>, mut leadership: watch::Receiver<Option<Leadership>>) {
+    while leadership.changed().await.is_ok() {
+        let leads = leadership.borrow_and_update().is_some_and(|now| now.is_me);
+        let Some(inner) = peer.upgrade() else { return };
+        if leads && let Err(error) = (Consensus { inner }).settle_membership().await {
+            tracing::warn!(%error, "a change of the peers that was interrupted is not finished yet");
+        }
+    }
 }
 
 fn changing(error: &WriteError) -> MembershipError {

@@ -80,8 +80,8 @@ pub(super) async fn propose_there(leader: &PeerClient, proposal: Proposal, timeo
     let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     // The leader answers within the time-out, if only that it doesn't know; its answer needs time to get here.
     let patience = timeout + Duration::from_millis(100);
-    match leader.call(Lane::Control, BodyV1::Propose { proposal, timeout_ms }, patience).await {
-        Ok(ReplyV1::Proposed(ProposedV1::Applied(applied))) => Ok(applied),
+    match leader.call(Lane::Control, BodyV1::Propose { proposal: Box::new(proposal), timeout_ms }, patience).await {
+        Ok(ReplyV1::Proposed(ProposedV1::Applied(applied))) => Ok(*applied),
         Ok(ReplyV1::Proposed(ProposedV1::NotProposed(reason))) => Err(reason.into()),
         Ok(ReplyV1::Proposed(ProposedV1::Unknown(reason))) => Err(reason.into()),
         Ok(other) => Err(lost(leader.peer(), &leader.unexpected(&other))),

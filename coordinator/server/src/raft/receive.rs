@@ -30,8 +30,11 @@ const LONGEST: Duration = Duration::from_secs(10);
 pub(super) struct Receiver {
     peer: Peer,
     /// Heartbeats would log the same refusal four times a second.
-    logged: Arc<Mutex<Vec<(PeerId, Discriminant<RefusalV1>)>>>,
+    logged: Arc<Mutex<Vec<Logged>>>,
 }
+
+/// Who was refused, and for which kind of reason.
+type Logged = (PeerId, Discriminant<RefusalV1>);
 
 impl Receiver {
     pub(super) fn new(peer: Peer) -> Self {
@@ -211,8 +214,8 @@ async fn answer_admitted(consensus: &Consensus, body: BodyV1) -> ReplyV1 {
         }
         BodyV1::Propose { proposal, timeout_ms } => {
             let timeout = Duration::from_millis(timeout_ms).min(LONGEST);
-            ReplyV1::Proposed(match consensus.propose_for_another(proposal, timeout).await {
-                Ok(applied) => ProposedV1::Applied(applied),
+            ReplyV1::Proposed(match consensus.propose_for_another(*proposal, timeout).await {
+                Ok(applied) => ProposedV1::Applied(Box::new(applied)),
                 Err(super::api::ProposeError::NotProposed { reason }) => ProposedV1::NotProposed(reason),
                 Err(super::api::ProposeError::Unknown { reason }) => ProposedV1::Unknown(reason),
             })

@@ -51,7 +51,7 @@ pub(super) enum BodyV1 {
     TransferLeader(TransferLeaderV1),
     Identify,
     Join,
-    Propose { proposal: Proposal, timeout_ms: u64 },
+    Propose { proposal: Box<Proposal>, timeout_ms: u64 },
     ReadIndex { timeout_ms: u64 },
     Change(ChangeV1),
     Members,
@@ -188,7 +188,7 @@ pub(super) enum TransferLeaderReplyV1 {
 /// What became of a forwarded write.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub(super) enum ProposedV1 {
-    Applied(Applied),
+    Applied(Box<Applied>),
     NotProposed(NotProposed),
     Unknown(Unknown),
 }
