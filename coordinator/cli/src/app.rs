@@ -21,6 +21,13 @@ pub struct App {
     pub config: Config,
 }
 
+impl App {
+    /// The same for other peers than the options name.
+    pub fn with_client(&self, client: Client) -> Self {
+        Self { client, output: Output::new(&self.config), config: self.config.clone() }
+    }
+}
+
 /// Runs the command that the process's arguments name.
 pub fn run() -> ExitCode {
     let matches = Cli::command().get_matches();
@@ -52,11 +59,8 @@ fn start(cli: Cli, timeout_is_option: bool) -> Outcome {
     logging::start(config.log_format)?;
     console::set_colors_enabled(config.colour);
     let app = App { client: Client::new(&config), output: Output::new(&config), config };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(Failure::failed)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Failure::failed)?;
     let outcome = runtime.block_on(dispatch(cli.command, &app));
     // What still runs is a connection or a read of stdin: nothing that is worth waiting for.
     runtime.shutdown_background();

@@ -211,8 +211,8 @@ impl std::str::FromStr for RolloutSubject {
         if let Ok(id) = text.parse() {
             return Ok(Self::Id(id));
         }
-        text.parse().map(Self::Group).map_err(|_| {
-            format!("{text:?} is neither a rollout id (like r42) nor a group (like redis.default)")
-        })
+        text.parse()
+            .map(Self::Group)
+            .map_err(|_| format!("{text:?} is neither a rollout id (like r42) nor a group (like redis.default)"))
     }
 }

@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
 use rollcall_ident::Millis;
+use serde::{Deserialize, Deserializer};
 
 use crate::args::{Format, GlobalArgs, LogFormat};
 use crate::client::PeerAddress;
@@ -16,7 +16,7 @@ const DEFAULT_ENDPOINT: &str = "127.0.0.1:7400";
 const DEFAULT_TIMEOUT: Millis = Millis::from_secs(10);
 
 /// Everything that is settled before a command runs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Config {
     pub endpoints: Vec<PeerAddress>,
     pub format: Format,

@@ -1,6 +1,7 @@
 //! Where a peer is.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// A peer's gRPC address, `host:port`.
@@ -12,9 +13,11 @@ impl PeerAddress {
     pub fn from_static(text: &'static str) -> Self {
         Self(text.to_owned())
     }
+}
 
-    pub fn as_str(&self) -> &str {
-        &self.0
+impl From<SocketAddr> for PeerAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self(address.to_string())
     }
 }
 

@@ -5,6 +5,7 @@
 //! request id that it has seen with the first outcome. Refusals are answers and are never tried again.
 
 mod address;
+mod request;
 mod services;
 mod status;
 mod write;
@@ -23,6 +24,7 @@ pub use services::{channels, clusters, events, groups, nodes, rollouts, tokens};
 use crate::args::ReadArgs;
 use crate::config::Config;
 use crate::failure::Failure;
+use request::ApiRequest;
 use status::{Missing, Verdict, judge};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,6 +33,8 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// A stream that ended is opened again after so long.
+pub const RECONNECT_AFTER: Duration = Duration::from_millis(250);
 
 /// A client of the cluster.
 pub struct Client {
@@ -50,12 +54,13 @@ struct Peer {
 struct Attempts {
     deadline: Instant,
     last: Vec<Option<Missing>>,
+    /// Whether a peer may have done what it was asked, and couldn't say so.
+    may_be_done: bool,
 }
 
 impl Client {
     pub fn new(config: &Config) -> Self {
-        let peer = |address: &PeerAddress| Peer { address: address.clone(), channel: Mutex::new(None) };
-        Self { peers: config.endpoints.iter().map(peer).collect(), timeout: config.timeout, preferred: Mutex::new(0) }
+        Self::with_endpoints(&config.endpoints, config.timeout)
     }
 
     /// The same, for peers that are known by other means than the options.
@@ -69,11 +74,6 @@ impl Client {
         self.peers.iter().map(|peer| &peer.address)
     }
 
-    /// How long a call may take, over all peers and retries.
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     /// Sends a request until a peer answers it. `request` is the same at each try, so a write must carry a request id.
     pub async fn call<Req, Res>(
         &self,
@@ -81,7 +81,7 @@ impl Client {
         send: impl AsyncFn(Channel, Request<Req>) -> Result<Response<Res>, Status>,
     ) -> Result<Res, Failure>
     where
-        Req: Clone,
+        Req: ApiRequest,
     {
         let mut attempts = self.attempts();
         let mut backoff = FIRST_BACKOFF;
@@ -95,11 +95,11 @@ impl Client {
                     }
                     Verdict::NoAnswer(missing) => {
                         debug!(peer = %self.peers[index].address, ?missing, "no answer");
-                        attempts.last[index] = Some(missing);
+                        attempts.note(index, missing);
                     }
                 }
                 if attempts.remaining().is_zero() {
-                    return Err(self.give_up(&attempts));
+                    return Err(self.give_up(&attempts, request.request_id()));
                 }
             }
             tokio::time::sleep(backoff.min(attempts.remaining())).await;
@@ -115,7 +115,7 @@ impl Client {
         send: impl AsyncFn(Channel, Request<Req>) -> Result<Response<Res>, Status>,
     ) -> Result<Res, Failure>
     where
-        Req: Clone,
+        Req: ApiRequest,
     {
         let mut attempts = self.attempts();
         loop {
@@ -124,9 +124,9 @@ impl Client {
                 Verdict::NoAnswer(missing) => missing,
             };
             let is_certainly_unsent = matches!(missing, Missing::Unreachable(_));
-            attempts.last[0] = Some(missing);
+            attempts.note(0, missing);
             if !is_certainly_unsent || attempts.remaining().is_zero() {
-                return Err(self.give_up(&attempts));
+                return Err(self.give_up(&attempts, None));
             }
             tokio::time::sleep(LONGEST_BACKOFF.min(attempts.remaining())).await;
         }
@@ -161,22 +161,25 @@ impl Client {
     }
 
     fn attempts(&self) -> Attempts {
-        Attempts { deadline: Instant::now() + self.timeout, last: self.peers.iter().map(|_| None).collect() }
+        let last = self.peers.iter().map(|_| None).collect();
+        Attempts { deadline: Instant::now() + self.timeout, last, may_be_done: false }
     }
 
-    fn give_up(&self, attempts: &Attempts) -> Failure {
+    fn give_up(&self, attempts: &Attempts, request_id: Option<&str>) -> Failure {
         let mut text = format!("no peer answered within {}", crate::output::duration(self.timeout));
         for (peer, missing) in self.peers.iter().zip(&attempts.last) {
             if let Some(missing) = missing {
                 text.push_str(&format!("\n  {}: {missing}", peer.address));
             }
         }
-        if attempts.last.iter().flatten().any(|missing| matches!(missing, Missing::Silent | Missing::OutcomeUnknown(_))) {
-            text.push_str("\n  if this was to change something, it may have: the same --request-id again tells");
+        if let Some(id) = request_id.filter(|_| attempts.may_be_done) {
+            text.push_str(&format!("\n  it may have been done: the same command with --request-id {id} tells"));
+        }
+        let has = |is: fn(&Missing) -> bool| attempts.last.iter().flatten().any(is);
+        if has(|missing| matches!(missing, Missing::Silent | Missing::OutcomeUnknown(_))) {
             return Failure::TimedOut(text);
         }
-        let is_leaderless = attempts.last.iter().flatten().any(|missing| matches!(missing, Missing::NoLeader(_)));
-        text.push_str(if is_leaderless {
+        text.push_str(if has(|missing| matches!(missing, Missing::NoLeader(_))) {
             "\n  a majority of the peers must run and see each other: `rollcall cluster status --stale` shows which do"
         } else {
             "\n  do the peers run? name them by --endpoints or ROLLCALL_ENDPOINTS"
@@ -194,6 +197,15 @@ impl Client {
 }
 
 impl Attempts {
+    /// Remembers why a peer gave no answer. Silence that the end of the time cut short says nothing of the peer: then
+    /// what it said before counts.
+    fn note(&mut self, index: usize, missing: Missing) {
+        self.may_be_done |= matches!(missing, Missing::Silent | Missing::OutcomeUnknown(_));
+        if self.last[index].is_none() || !matches!(missing, Missing::Silent) || !self.remaining().is_zero() {
+            self.last[index] = Some(missing);
+        }
+    }
+
     fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -225,9 +237,6 @@ impl Peer {
 pub fn read_options(args: &ReadArgs) -> Option<v1::ReadOptions> {
     Some(v1::ReadOptions { stale: args.stale })
 }
-
-/// A stream that ended is opened again after so long.
-pub const RECONNECT_AFTER: Duration = Duration::from_millis(250);
 
 /// What a stream's end means: a refusal is final, and everything else is gone on with at another peer.
 pub fn refusal_of_stream(status: Status) -> Result<(), Failure> {

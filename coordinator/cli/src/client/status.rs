@@ -60,7 +60,9 @@ pub fn judge<T>(status: Status) -> Verdict<T> {
 fn refusal(code: Code, reason: String, message: String) -> Failure {
     let reason = if reason.is_empty() { snake_case(&format!("{code:?}")) } else { reason };
     if matches!(code, Code::Internal | Code::DataLoss | Code::Unknown) {
-        return Failure::Failed(format!("{reason}: {message}; the peer's log (stderr of rollcall-coordinator) says more"));
+        return Failure::Failed(format!(
+            "{reason}: {message}; the peer's log (stderr of rollcall-coordinator) says more"
+        ));
     }
     let hint = hint_for(code, &snake_case(&reason)).map(str::to_owned);
     Failure::Refused { reason, message, hint }
@@ -70,12 +72,16 @@ fn refusal(code: Code, reason: String, message: String) -> Failure {
 fn hint_for(code: Code, reason: &str) -> Option<&'static str> {
     match (code, reason) {
         (Code::Aborted, _) => Some("it has changed since you looked: look again, then retry with the new revision"),
-        (Code::Unimplemented, _) => Some("this peer is older than this command: `rollcall cluster status` shows its version"),
+        (Code::Unimplemented, _) => {
+            Some("this peer is older than this command: `rollcall cluster status` shows its version")
+        }
         (Code::NotFound, reason) if reason.contains("group") => Some("`rollcall group list` shows the groups"),
         (Code::NotFound, reason) if reason.contains("node") => Some("`rollcall node list` shows the nodes"),
         (Code::NotFound, reason) if reason.contains("rollout") => Some("`rollcall rollout list` shows the rollouts"),
         (Code::NotFound, reason) if reason.contains("channel") => Some("`rollcall channel list` shows the channels"),
-        (_, "uninitialized" | "not_initialized") => Some("`rollcall cluster init PEER…` makes a cluster of blank peers"),
+        (_, "uninitialized" | "not_initialized") => {
+            Some("`rollcall cluster init PEER…` makes a cluster of blank peers")
+        }
         _ => None,
     }
 }
@@ -109,12 +115,14 @@ fn snake_case(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use tonic_types::ErrorDetails;
 
     use super::*;
 
     fn status(code: Code, reason: &str) -> Status {
-        Status::with_error_details(code, "why", ErrorDetails::with_error_info(reason, "rollcall", [] as [(&str, &str); 0]))
+        Status::with_error_details(code, "why", ErrorDetails::with_error_info(reason, "rollcall", HashMap::new()))
     }
 
     #[test]
@@ -133,10 +141,7 @@ mod tests {
             judge::<()>(status(Code::Unavailable, "NotProposed")),
             Verdict::NoAnswer(Missing::NoLeader(_))
         ));
-        assert!(matches!(
-            judge::<()>(status(Code::Unknown, "unknown")),
-            Verdict::NoAnswer(Missing::OutcomeUnknown(_))
-        ));
+        assert!(matches!(judge::<()>(status(Code::Unknown, "unknown")), Verdict::NoAnswer(Missing::OutcomeUnknown(_))));
     }
 
     #[test]

@@ -103,8 +103,7 @@ async fn status(read: &ReadArgs, app: &App) -> Outcome {
 
 async fn add_peer(address: &PeerAddress, write: WriteArgs, app: &App) -> Outcome {
     let request = v1::AddPeerRequest { address: address.to_string(), options: Some(write.into_wire()) };
-    let response =
-        app.client.call(request, async |channel, request| clusters(channel).add_peer(request).await).await?;
+    let response = app.client.call(request, async |channel, request| clusters(channel).add_peer(request).await).await?;
     let line = format!("peer {} at {address} added", response.peer_id);
     let peers = response.peers.into_iter().map(PeerView::from).collect();
     show(&PeersView { cluster_id: None, peer_id: Some(response.peer_id.to_string()), peers }, &line, app)

@@ -70,7 +70,7 @@ async fn fetch(since: u64, group: String, limit: usize, app: &App) -> Result<Lis
 
 /// Prints events as they come, and goes on at another peer where a stream breaks: without a gap or a duplicate, since
 /// each message says up to where everything has been sent.
-async fn follow(mut since: u64, group: String, app: &App) -> Outcome {
+pub async fn follow(mut since: u64, group: String, app: &App) -> Outcome {
     loop {
         let request = v1::WatchEventsRequest { since_revision: since, group: group.clone() };
         let mut stream: Streaming<v1::WatchEventsResponse> =

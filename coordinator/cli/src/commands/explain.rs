@@ -27,8 +27,7 @@ pub struct ExplainArgs {
 /// Runs the command.
 pub async fn run(args: ExplainArgs, app: &App) -> Outcome {
     let request = v1::ExplainRequest { subject: args.subject.clone(), options: read_options(&args.read) };
-    let response =
-        app.client.call(request, async |channel, request| rollouts(channel).explain(request).await).await?;
+    let response = app.client.call(request, async |channel, request| rollouts(channel).explain(request).await).await?;
     let revision = response.revision;
     app.output.show(&At { revision, item: ExplainView::from_wire(args.subject, response) })?;
     Ok(Exit::Done)

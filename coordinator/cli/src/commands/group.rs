@@ -81,8 +81,7 @@ pub async fn run(command: GroupCommand, app: &App) -> Outcome {
 async fn apply(file: &std::path::Path, write: WriteArgs, app: &App) -> Outcome {
     let spec = group_file::load(file)?;
     let request = v1::ApplyGroupRequest { spec: Some(spec), options: Some(write.into_wire()) };
-    let response =
-        app.client.call(request, async |channel, request| groups(channel).apply(request).await).await?;
+    let response = app.client.call(request, async |channel, request| groups(channel).apply(request).await).await?;
     let group = response.group.ok_or_else(|| Failure::incomplete_answer("the group"))?;
     let view = At { revision: response.revision, item: GroupView::from(group) };
     let line = format!("group {} applied at revision {}", view.item.name, view.revision);
@@ -102,8 +101,7 @@ async fn get(name: &GroupName, read: &ReadArgs, app: &App) -> Outcome {
 pub async fn fetch_all(list: &ListArgs, app: &App) -> Result<crate::view::List<GroupView>, Failure> {
     all_pages(list.limit, async |page_size, page_token| {
         let request = v1::ListGroupsRequest { options: read_options(&list.read), page_size, page_token };
-        let response =
-            app.client.call(request, async |channel, request| groups(channel).list(request).await).await?;
+        let response = app.client.call(request, async |channel, request| groups(channel).list(request).await).await?;
         let items = response.groups.into_iter().map(GroupView::from).collect();
         Ok(OnePage { revision: response.revision, items, next_token: response.next_page_token })
     })
@@ -112,8 +110,7 @@ pub async fn fetch_all(list: &ListArgs, app: &App) -> Result<crate::view::List<G
 
 async fn delete(name: &GroupName, write: WriteArgs, app: &App) -> Outcome {
     let request = v1::DeleteGroupRequest { name: name.to_string(), options: Some(write.into_wire()) };
-    let response =
-        app.client.call(request, async |channel, request| groups(channel).delete(request).await).await?;
+    let response = app.client.call(request, async |channel, request| groups(channel).delete(request).await).await?;
     let line = format!("group {name} deleted at revision {}", response.revision);
     app.output.show_change(&Changed { revision: response.revision }, &line)?;
     Ok(Exit::Done)

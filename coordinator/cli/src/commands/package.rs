@@ -47,7 +47,9 @@ Example:
 /// Runs a command of this family.
 pub async fn run(command: PackageCommand, app: &App) -> Outcome {
     match command {
-        PackageCommand::Promote { ident, channel, digest, write } => promote(&ident, &channel, digest, write, app).await,
+        PackageCommand::Promote { ident, channel, digest, write } => {
+            promote(&ident, &channel, digest, write, app).await
+        }
         PackageCommand::Demote { ident, channel, write } => demote(&ident, &channel, write, app).await,
     }
 }
@@ -65,8 +67,7 @@ async fn promote(
         digest: digest.into_wire(),
         options: Some(write.into_wire()),
     };
-    let response =
-        app.client.call(request, async |channel, request| channels(channel).promote(request).await).await?;
+    let response = app.client.call(request, async |channel, request| channels(channel).promote(request).await).await?;
     let item = PromotionView {
         ident: ident.to_string(),
         channel: channel.to_string(),
@@ -77,11 +78,8 @@ async fn promote(
 }
 
 async fn demote(ident: &ReleaseIdent, channel: &ChannelName, write: WriteArgs, app: &App) -> Outcome {
-    let request = v1::DemoteRequest {
-        ident: ident.to_string(),
-        channel: channel.to_string(),
-        options: Some(write.into_wire()),
-    };
+    let request =
+        v1::DemoteRequest { ident: ident.to_string(), channel: channel.to_string(), options: Some(write.into_wire()) };
     let response = app.client.call(request, async |channel, request| channels(channel).demote(request).await).await?;
     let item = PromotionView {
         ident: ident.to_string(),

@@ -146,17 +146,12 @@ async fn start(target: &TargetArgs, digest: DigestArgs, write: WriteArgs, app: &
 }
 
 /// Rollouts of one group or of all, page by page.
-pub async fn fetch_all(
-    group: Option<&GroupName>,
-    list: &ListArgs,
-    app: &App,
-) -> Result<List<RolloutView>, Failure> {
+pub async fn fetch_all(group: Option<&GroupName>, list: &ListArgs, app: &App) -> Result<List<RolloutView>, Failure> {
     let group = group.map(ToString::to_string).unwrap_or_default();
     all_pages(list.limit, async |page_size, page_token| {
         let options = read_options(&list.read);
         let request = v1::ListRolloutsRequest { group: group.clone(), options, page_size, page_token };
-        let response =
-            app.client.call(request, async |channel, request| rollouts(channel).list(request).await).await?;
+        let response = app.client.call(request, async |channel, request| rollouts(channel).list(request).await).await?;
         let items = response.rollouts.into_iter().map(RolloutView::from).collect();
         Ok(OnePage { revision: response.revision, items, next_token: response.next_page_token })
     })

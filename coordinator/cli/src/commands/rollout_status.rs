@@ -97,7 +97,9 @@ fn only_active(overview: &List<RolloutView>) -> Result<RolloutSubject, Failure> 
     let active: Vec<_> = overview.items.iter().filter(|rollout| !rollout.is_ended()).collect();
     match active[..] {
         [rollout] => rollout.rollout_id.parse().map_err(|_| Failure::incomplete_answer("the rollout's id")),
-        [] => Err(Failure::Usage("--watch: no rollout is active; name one, as `rollcall rollout list` shows them".into())),
+        [] => {
+            Err(Failure::Usage("--watch: no rollout is active; name one, as `rollcall rollout list` shows them".into()))
+        }
         _ => {
             let ids: Vec<_> = active.iter().map(|rollout| rollout.rollout_id.as_str()).collect();
             Err(Failure::Usage(format!("--watch: several rollouts are active; name one of {}", ids.join(", "))))

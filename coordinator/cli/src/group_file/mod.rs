@@ -112,9 +112,8 @@ mod tests {
              max_failure_ratio = 0.25\norder = \"label:zone\"\ninventory = []\n",
         )
         .unwrap();
-        let strings = |values: &[&str]| {
-            Some(v1::StringList { values: values.iter().map(|value| (*value).to_owned()).collect() })
-        };
+        let strings =
+            |values: &[&str]| Some(v1::StringList { values: values.iter().map(|value| (*value).to_owned()).collect() });
         let policy = v1::Policy {
             max_parallel: Some("25%".to_owned()),
             batches: strings(&["1", "5", "20%"]),
@@ -169,7 +168,10 @@ mod tests {
         let error = policy_error("min_healthy_time = \"5m\"\nhealthy_deadline = \"5m\"");
         assert!(error.contains("g.toml:5: policy.healthy_deadline: 5m is not longer than min_healthy_time"), "{error}");
         let error = policy_error("progress_deadline = \"10s\"\nhealthy_deadline = \"1m\"");
-        assert!(error.contains("g.toml:4: policy.progress_deadline: 10s is not longer than healthy_deadline"), "{error}");
+        assert!(
+            error.contains("g.toml:4: policy.progress_deadline: 10s is not longer than healthy_deadline"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -180,7 +182,9 @@ mod tests {
 
     #[test]
     fn a_group_needs_a_name() {
-        assert!(parse_text("[group]\npackage = \"a/b\"\n").unwrap_err().contains("g.toml:1: group: missing field `name`"));
+        assert!(
+            parse_text("[group]\npackage = \"a/b\"\n").unwrap_err().contains("g.toml:1: group: missing field `name`")
+        );
         assert!(parse_text("[policy]\n").unwrap_err().contains("missing field `group`"));
         let error = parse_text("[group]\nname = \"redis\"\n").unwrap_err();
         assert!(error.contains("g.toml:2: group.name: \"redis\" is not a group name"), "{error}");

@@ -81,7 +81,7 @@ impl Bars {
         for (bar, step) in self.rows.iter().zip(&shown) {
             self.draw_row(bar, step, &rollout, name_width, width);
         }
-        self.rest.set_message(rest_line(&rollout.steps, shown.len()));
+        self.rest.set_message(rest_line(&rollout, &shown));
         self.waiting.set_message(truncate(&self.waiting_line(&rollout), width));
         self.rollout = Some(rollout);
     }
@@ -208,9 +208,13 @@ fn shown_steps(steps: &[StepView], room: usize) -> Vec<&StepView> {
     order.into_iter().map(|index| &steps[index]).collect()
 }
 
-fn rest_line(steps: &[StepView], shown: usize) -> String {
-    let hidden = steps.len() - shown;
-    if hidden == 0 { String::new() } else { Tone::Dim.paint(&format!("… and {hidden} more nodes")) }
+fn rest_line(rollout: &RolloutView, shown: &[&StepView]) -> String {
+    let hidden = rollout.steps.len() - shown.len();
+    if hidden == 0 {
+        return String::new();
+    }
+    let done = rollout.done_count() - shown.iter().filter(|step| step.phase == "succeeded").count();
+    Tone::Dim.paint(&format!("… and {hidden} more nodes, {done} of them done"))
 }
 
 fn terminal_size() -> (usize, usize) {

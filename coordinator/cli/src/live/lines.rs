@@ -84,7 +84,8 @@ impl<'a> Lines<'a> {
         waiting: Option<&WaitingOnView>,
     ) -> Result<(), Failure> {
         // The detail may count; the reason is what changes.
-        let reason = waiting.map(|waiting| format!("{} {}", waiting.reason, waiting.nodes.join(" "))).unwrap_or_default();
+        let reason =
+            waiting.map(|waiting| format!("{} {}", waiting.reason, waiting.nodes.join(" "))).unwrap_or_default();
         let before = self.waiting.insert(key.to_owned(), reason.clone()).unwrap_or_default();
         match waiting {
             Some(waiting) if reason != before => {

@@ -56,7 +56,7 @@ struct Watch<'a> {
 impl Watch<'_> {
     async fn run(&mut self) -> Outcome {
         loop {
-            match self.open().await {
+            match self.open_drawing().await {
                 Ok(stream) => {
                     if let Some(ended) = self.follow(stream).await? {
                         return outcome_of(&ended);
@@ -72,10 +72,17 @@ impl Watch<'_> {
         }
     }
 
-    async fn open(&self) -> Result<Streaming<v1::GetRolloutResponse>, Failure> {
-        let (rollout_id, group) = self.subject.to_wire();
-        let request = v1::WatchRolloutRequest { rollout_id, group };
-        self.app.client.call(request, async |channel, request| rollouts(channel).watch(request).await).await
+    /// Opens a stream; meanwhile clocks go on and the picture stays alive.
+    async fn open_drawing(&mut self) -> Result<Streaming<v1::GetRolloutResponse>, Failure> {
+        let opening = open(&self.subject, self.app);
+        tokio::pin!(opening);
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                stream = &mut opening => return stream,
+                _ = ticks.tick() => self.screen.tick(),
+            }
+        }
     }
 
     /// Shows what a stream brings; the rollout when it has ended, `None` when the stream has.
@@ -116,6 +123,12 @@ impl Watch<'_> {
             None => format!("nothing was heard of the rollout within {}", duration(limit)),
         })
     }
+}
+
+async fn open(subject: &RolloutSubject, app: &App) -> Result<Streaming<v1::GetRolloutResponse>, Failure> {
+    let (rollout_id, group) = subject.to_wire();
+    let request = v1::WatchRolloutRequest { rollout_id, group };
+    app.client.call(request, async |channel, request| rollouts(channel).watch(request).await).await
 }
 
 /// `None` where the stream has ended or broken.

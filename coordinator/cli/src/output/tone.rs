@@ -38,8 +38,8 @@ impl Tone {
             "succeeded" | "healthy" | "present" | "serving" | "reachable" => Self::Good,
             "running" | "granted" | "preparing" | "draining" | "stopping" | "installing" | "rebooting" | "starting"
             | "verifying" => Self::Busy,
-            "paused" | "warning" | "unknown" | "away" | "rolling_back" | "awaiting_approval"
-            | "awaiting_promotion" | "rolled_back" | "stopped" | "uninitialized" => Self::Warning,
+            "paused" | "warning" | "unknown" | "away" | "rolling_back" | "awaiting_approval" | "awaiting_promotion"
+            | "rolled_back" | "stopped" | "uninitialized" => Self::Warning,
             "failed" | "critical" | "departed" | "no_leader" | "denied" | "unreachable" => Self::Bad,
             "queued" | "skipped" | "superseded" | "unprovisioned" => Self::Dim,
             _ => Self::Plain,

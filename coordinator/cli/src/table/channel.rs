@@ -14,7 +14,8 @@ impl View for List<ChannelView> {
         }
         let rows = self.items.iter().flat_map(|channel| {
             let releases = channel.releases.iter().enumerate().map(|(index, release)| {
-                let digest = release.digest.as_deref().map_or(NONE, |digest| digest.get(..DIGEST_DIGITS).unwrap_or(digest));
+                let digest =
+                    release.digest.as_deref().map_or(NONE, |digest| digest.get(..DIGEST_DIGITS).unwrap_or(digest));
                 [
                     column(if index == 0 { channel.name.as_str() } else { "" }, Tone::Plain),
                     column(&release.ident, Tone::Plain),

@@ -9,7 +9,12 @@ impl View for At<ExplainView> {
         if explain.chain.is_empty() {
             return format!("nothing holds up {}", explain.subject);
         }
-        explain.chain.iter().map(|link| link_lines(link, explain.now_at_cluster_ms, page)).collect::<Vec<_>>().join("\n")
+        explain
+            .chain
+            .iter()
+            .map(|link| link_lines(link, explain.now_at_cluster_ms, page))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 

@@ -33,10 +33,11 @@ impl View for At<PlanView> {
             })
         });
         let table = table(page, ["BATCH", "NODE", "FROM", "PLACED BY"], rows);
+        // One command in two lines: idents are long, and a page is narrow.
         let next = format!(
-            "rollcall rollout start {} --to {} --expected-revision {}",
-            plan.group, plan.target, self.revision
+            "  rollcall rollout start {} --expected-revision {} \\\n    --to {}",
+            plan.group, self.revision, plan.target
         );
-        format!("{head}\n\n{table}\n\nto do it: {next}")
+        format!("{head}\n\n{table}\n\nto do it\n{next}")
     }
 }

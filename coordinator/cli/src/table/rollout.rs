@@ -68,7 +68,8 @@ impl View for At<RolloutView> {
         }
         let mut text = format!("{head}\n\n{}", steps_table(page, rollout));
         for step in &rollout.steps {
-            if let Some(output) = step.failure.as_ref().map(|failure| failure.output.trim_end()).filter(|o| !o.is_empty())
+            if let Some(output) =
+                step.failure.as_ref().map(|failure| failure.output.trim_end()).filter(|o| !o.is_empty())
             {
                 let indented: Vec<_> = output.lines().map(|line| format!("  {line}")).collect();
                 text.push_str(&format!("\n\nlast output on {}\n{}", step.node_name, indented.join("\n")));

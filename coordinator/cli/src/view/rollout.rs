@@ -3,8 +3,8 @@
 use rollcall_proto::{ShortName as _, v1};
 use serde::Serialize;
 
-use super::common::{WaitingOnView, cluster_ms, empty_as_none, wall, zero_as_none};
 use super::List;
+use super::common::{WaitingOnView, cluster_ms, empty_as_none, wall, zero_as_none};
 use super::group::MemberView;
 
 /// One movement of a group to one target release.

@@ -1,0 +1,78 @@
+//! `rollout status --watch` and `events --follow`: to the end, over broken streams, in time.
+
+use insta::assert_snapshot;
+use rollcall_proto::v1::RolloutStatus;
+use tonic::Status;
+
+use crate::fake::Fake;
+use crate::samples::{paused_rollout, rollout, succeeded_rollout};
+use crate::{code, run, stderr, stdout};
+
+#[test]
+fn a_watch_tells_each_change_and_ends_with_0_on_success() {
+    let fake = Fake::start();
+    fake.script().watches = [vec![Ok(rollout()), Ok(paused_rollout()), Ok(succeeded_rollout())]].into();
+    let output = run(&fake.endpoint(), "rollout status r1000 --watch");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_snapshot!(stdout(&output));
+    assert!(stderr(&output).contains("rollcall explain r1000"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_watch_goes_on_where_a_stream_breaks() {
+    let fake = Fake::start();
+    fake.script().watches =
+        [vec![Ok(rollout()), Err(Status::unavailable("going away"))], vec![Ok(succeeded_rollout())]].into();
+    let output = run(&fake.endpoint(), "rollout status redis.default -w -o json");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let statuses: Vec<_> = stdout(&output)
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["status"].clone())
+        .collect();
+    assert_eq!(statuses, ["running", "succeeded"]);
+}
+
+#[test]
+fn a_watch_of_what_ends_otherwise_ends_with_1() {
+    for status in [RolloutStatus::Stopped, RolloutStatus::Superseded, RolloutStatus::RolledBack] {
+        let fake = Fake::start();
+        let mut ended = rollout();
+        ended.status = status.into();
+        fake.script().watches = [vec![Ok(ended)]].into();
+        let output = run(&fake.endpoint(), "rollout status r1000 -w");
+        assert_eq!(code(&output), 1, "{status:?}");
+    }
+}
+
+#[test]
+fn a_watch_ends_with_4_once_its_time_is_over() {
+    let fake = Fake::start();
+    fake.script().watches = [vec![Ok(paused_rollout())]].into();
+    let output = run(&fake.endpoint(), "rollout status r1000 -w --timeout 300ms");
+    assert_eq!(code(&output), 4);
+    assert!(stderr(&output).contains("r1000 is paused after 300ms, with 1 of 3 done"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_only_active_rollout_needs_no_name() {
+    let fake = Fake::start();
+    fake.script().watches = [vec![Ok(succeeded_rollout())]].into();
+    assert_eq!(code(&run(&fake.endpoint(), "rollout status -w")), 0);
+    fake.script().rollout = Some(succeeded_rollout());
+    assert_eq!(code(&run(&fake.endpoint(), "rollout status -w")), 2);
+}
+
+#[test]
+fn events_are_followed_over_broken_streams_without_a_gap() {
+    let fake = Fake::start();
+    let output = run(&fake.endpoint(), "events --follow -o json");
+    // The fake ends it by a refusal.
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("compacted"), "{}", stderr(&output));
+    let revisions: Vec<_> = stdout(&output)
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["revision"].clone())
+        .collect();
+    assert_eq!(revisions, [1000, 1020, 1042]);
+    assert_eq!(fake.script().since, [0, 1000, 1020]);
+}
