@@ -30,6 +30,8 @@ use status::{Missing, Verdict, judge};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// BOUND: a peer that takes a call and says nothing costs so much of the time before the next one is asked.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What is left of the time when an attempt ends with it, give or take.
+const LAST_MOMENT: Duration = Duration::from_millis(20);
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
@@ -176,7 +178,7 @@ impl Client {
             text.push_str(&format!("\n  it may have been done: the same command with --request-id {id} tells"));
         }
         let has = |is: fn(&Missing) -> bool| attempts.last.iter().flatten().any(is);
-        if has(|missing| matches!(missing, Missing::Silent | Missing::OutcomeUnknown(_))) {
+        if has(|missing| matches!(missing, Missing::Silent | Missing::OutcomeUnknown(_) | Missing::NotNow(_))) {
             return Failure::TimedOut(text);
         }
         text.push_str(if has(|missing| matches!(missing, Missing::NoLeader(_))) {
@@ -197,11 +199,12 @@ impl Client {
 }
 
 impl Attempts {
-    /// Remembers why a peer gave no answer. Silence that the end of the time cut short says nothing of the peer: then
+    /// Remembers why a peer gave no answer. Silence says nothing of a peer where the end of the time cut it short: then
     /// what it said before counts.
     fn note(&mut self, index: usize, missing: Missing) {
         self.may_be_done |= matches!(missing, Missing::Silent | Missing::OutcomeUnknown(_));
-        if self.last[index].is_none() || !matches!(missing, Missing::Silent) || !self.remaining().is_zero() {
+        let is_cut_short = matches!(missing, Missing::Silent) && self.remaining() < LAST_MOMENT;
+        if self.last[index].is_none() || !is_cut_short {
             self.last[index] = Some(missing);
         }
     }

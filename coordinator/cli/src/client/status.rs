@@ -23,6 +23,8 @@ pub enum Missing {
     Unreachable(String),
     /// The peer certainly didn't put it into the log.
     NoLeader(String),
+    /// The peer can't do it yet, and will soon.
+    NotNow(String),
     /// The connection broke, or the peer can't tell what became of it.
     OutcomeUnknown(String),
     /// The peer took the call and said nothing in time.
@@ -32,7 +34,7 @@ pub enum Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(why) | Self::NoLeader(why) => f.write_str(why),
+            Self::Unreachable(why) | Self::NoLeader(why) | Self::NotNow(why) => f.write_str(why),
             Self::OutcomeUnknown(why) => write!(f, "outcome unknown: {why}"),
             Self::Silent => f.write_str("took the call and gave no answer in time"),
         }
@@ -41,18 +43,21 @@ impl fmt::Display for Missing {
 
 /// Sorts a failed call's status.
 pub fn judge<T>(status: Status) -> Verdict<T> {
+    // Both sides watch the deadline.
+    if matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled) {
+        return Verdict::NoAnswer(Missing::Silent);
+    }
     // A status that this side made of a broken connection has a source; one that a peer sent has none.
     if status.source().is_some() {
         return Verdict::NoAnswer(Missing::OutcomeUnknown(root_cause(&status)));
     }
     let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
     match (status.code(), snake_case(&reason).as_str()) {
-        (_, "unknown" | "outcome_unknown") | (Code::DeadlineExceeded | Code::Cancelled, _) => {
-            Verdict::NoAnswer(Missing::OutcomeUnknown(message_of(&status)))
-        }
-        (Code::Unavailable, _) | (_, "not_proposed" | "no_leader") => {
+        (_, "unknown") => Verdict::NoAnswer(Missing::OutcomeUnknown(message_of(&status))),
+        (_, "not_proposed" | "no_leader" | "not_confirmed") | (Code::Unavailable, "") => {
             Verdict::NoAnswer(Missing::NoLeader(message_of(&status)))
         }
+        (Code::Unavailable, _) => Verdict::NoAnswer(Missing::NotNow(message_of(&status))),
         (code, _) => Verdict::Answer(Err(refusal(code, reason, message_of(&status)))),
     }
 }
@@ -64,24 +69,17 @@ fn refusal(code: Code, reason: String, message: String) -> Failure {
             "{reason}: {message}; the peer's log (stderr of rollcall-coordinator) says more"
         ));
     }
-    let hint = hint_for(code, &snake_case(&reason)).map(str::to_owned);
+    let hint = hint_for(code).map(str::to_owned);
     Failure::Refused { reason, message, hint }
 }
 
-/// What an operator does next, where the message alone doesn't say it.
-fn hint_for(code: Code, reason: &str) -> Option<&'static str> {
-    match (code, reason) {
-        (Code::Aborted, _) => Some("it has changed since you looked: look again, then retry with the new revision"),
-        (Code::Unimplemented, _) => {
+/// What an operator does next. Refusals of the log say it themselves.
+fn hint_for(code: Code) -> Option<&'static str> {
+    match code {
+        Code::Unimplemented => {
             Some("this peer is older than this command: `rollcall cluster status` shows its version")
         }
-        (Code::NotFound, reason) if reason.contains("group") => Some("`rollcall group list` shows the groups"),
-        (Code::NotFound, reason) if reason.contains("node") => Some("`rollcall node list` shows the nodes"),
-        (Code::NotFound, reason) if reason.contains("rollout") => Some("`rollcall rollout list` shows the rollouts"),
-        (Code::NotFound, reason) if reason.contains("channel") => Some("`rollcall channel list` shows the channels"),
-        (_, "uninitialized" | "not_initialized") => {
-            Some("`rollcall cluster init PEER…` makes a cluster of blank peers")
-        }
+        Code::Aborted => Some("it has changed since you looked: look again, then retry with the new revision"),
         _ => None,
     }
 }

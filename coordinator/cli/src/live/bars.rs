@@ -129,9 +129,8 @@ impl Bars {
         let mut soaking = step.clone();
         soaking.soaked_ms = soaked_ms(step, since_heard_ms);
         let mut note = step_note(&soaking);
-        if let Some(since) = step.waiting_on.as_ref().and_then(|waiting| waiting.since_at_cluster_ms)
-            && !is_resting
-        {
+        let waiting = step.waiting_on.as_ref().filter(|waiting| waiting.is_news() && !is_resting);
+        if let Some(since) = waiting.and_then(|waiting| waiting.since_at_cluster_ms) {
             note.push_str(&format!(" (for {})", millis(self.clock.lasts_ms(since))));
         }
         let phase = Tone::of(&step.phase).paint(&format!("{:PHASE_WIDTH$}", step.phase));
@@ -151,11 +150,11 @@ impl Bars {
     }
 
     fn waiting_line(&self, rollout: &RolloutView) -> String {
-        let Some(waiting) = rollout.waiting_on.as_ref().filter(|_| !rollout.is_ended()) else {
-            return String::new();
-        };
+        let is_said = |reason: &str| matches!(reason, "paused" | "nothing" | "ended");
+        let waiting = rollout.waiting_on.as_ref().filter(|waiting| !rollout.is_ended() && !is_said(&waiting.reason));
+        let Some(waiting) = waiting else { return String::new() };
         let lasts = waiting.since_at_cluster_ms.map(|since| format!(" (for {})", millis(self.clock.lasts_ms(since))));
-        format!("waits: {}{}", Tone::Warning.paint(&waiting.text()), lasts.unwrap_or_default())
+        format!("waits on {}{}", Tone::Warning.paint(&waiting.text()), lasts.unwrap_or_default())
     }
 }
 
@@ -167,7 +166,7 @@ fn head_line(rollout: &RolloutView) -> String {
 fn note_tone(step: &StepView) -> Tone {
     if step.failure.is_some() {
         Tone::Bad
-    } else if step.waiting_on.is_some() && step.phase != "queued" {
+    } else if step.waiting_on.as_ref().is_some_and(|waiting| waiting.is_news()) && step.phase != "queued" {
         Tone::Warning
     } else {
         Tone::Dim

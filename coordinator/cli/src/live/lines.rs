@@ -84,13 +84,14 @@ impl<'a> Lines<'a> {
         waiting: Option<&WaitingOnView>,
     ) -> Result<(), Failure> {
         // The detail may count; the reason is what changes.
+        let waiting = waiting.filter(|waiting| waiting.is_news());
         let reason =
             waiting.map(|waiting| format!("{} {}", waiting.reason, waiting.nodes.join(" "))).unwrap_or_default();
         let before = self.waiting.insert(key.to_owned(), reason.clone()).unwrap_or_default();
         match waiting {
             Some(waiting) if reason != before => {
                 let at = waiting.since_at.as_deref().or(at);
-                self.output.line(&format!("{}  {name}  waits: {}", clock(at), waiting.text()))
+                self.output.line(&format!("{}  {name}  waits on {}", clock(at), waiting.text()))
             }
             _ => Ok(()),
         }

@@ -22,7 +22,7 @@ pub fn position_of(step: &StepView, since_heard_ms: u64) -> u64 {
 /// How far a step's soak is.
 pub fn soaked_ms(step: &StepView, since_heard_ms: u64) -> u64 {
     // A soak that hasn't begun doesn't go on by itself: the first good sample begins it.
-    let since_heard_ms = if step.soaked_ms == 0 { 0 } else { since_heard_ms };
+    let since_heard_ms = if step.is_soaking() { since_heard_ms } else { 0 };
     step.soaked_ms.saturating_add(since_heard_ms).min(step.soak_needed_ms)
 }
 

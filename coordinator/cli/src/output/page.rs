@@ -2,12 +2,15 @@
 
 use std::io::IsTerminal;
 
-use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table};
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table};
 
 use super::Tone;
 
 /// Where nobody tells how wide the page is.
 const DEFAULT_WIDTH: u16 = 80;
+const COLUMN_GAP: u16 = 2;
+/// Less than this, and text in the last column is a word per line.
+const NARROWEST_LAST: u16 = 12;
 
 /// What output has to fit into.
 #[derive(Debug, Clone, Copy)]
@@ -58,9 +61,25 @@ pub fn table<const N: usize>(page: &Page, header: [&str; N], rows: impl IntoIter
         table.add_row(row);
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == N { 0 } else { 2 }));
+        column.set_padding((0, if index + 1 == N { 0 } else { COLUMN_GAP }));
     }
+    keep_whole_if_there_is_room(&mut table, page);
     trim_lines(&table.to_string())
+}
+
+/// Names and idents are copied, so they mustn't be broken: only the last column, which is text, gives way. Where that
+/// leaves it too little, all do.
+fn keep_whole_if_there_is_room(table: &mut Table, page: &Page) {
+    let widths = table.column_max_content_widths();
+    let Some((_, first)) = widths.split_last() else { return };
+    let taken: u16 = first.iter().map(|width| width + COLUMN_GAP).sum();
+    if taken + NARROWEST_LAST > page.width {
+        return;
+    }
+    let count = first.len();
+    for column in table.column_iter_mut().take(count) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
 }
 
 /// Keys and what they stand for, in two columns.

@@ -19,7 +19,7 @@ impl View for List<GroupView> {
                 column(format!("{}/{total}", group.on_target_count()), Tone::Plain),
                 column(format!("{healthy}/{total}"), health_tone),
                 column(or_none(group.active_rollout_id.as_deref()), Tone::Plain),
-                column(group.waiting_on.as_ref().map(|waiting| waiting.text()).unwrap_or_default(), Tone::Plain),
+                column(group.waiting_on.as_ref().map(|waiting| waiting.short_text()).unwrap_or_default(), Tone::Plain),
             ]
         });
         table(page, ["GROUP", "TARGET", "ON TARGET", "HEALTHY", "ROLLOUT", "WAITING ON"], rows)

@@ -104,12 +104,12 @@ pub fn step_note(step: &StepView) -> String {
     if let Some(turning) = &step.turning {
         notes.push(format!("turning back ({})", turning.replace('_', " ")));
     }
-    if let Some(failure) = &step.failure {
+    if let Some(failure) = step.failure.as_ref().filter(|_| step.phase == "failed") {
         notes.push(failure.text());
-    } else if let Some(waiting) = &step.waiting_on {
-        notes.push(waiting.text());
-    } else if step.phase == "verifying" && step.soak_needed_ms > 0 {
+    } else if step.is_soaking() {
         notes.push(format!("healthy for {} of {}", millis(step.soaked_ms), millis(step.soak_needed_ms)));
+    } else if let Some(waiting) = step.waiting_on.as_ref().filter(|waiting| waiting.is_news()) {
+        notes.push(waiting.short_text());
     }
     if step.reboots > 0 {
         notes.push(format!("{} reboots", step.reboots));
@@ -139,7 +139,7 @@ fn status_line(rollout: &RolloutView) -> String {
 }
 
 fn waiting_line(rollout: &RolloutView) -> String {
-    let Some(waiting) = &rollout.waiting_on else { return String::new() };
+    let Some(waiting) = rollout.waiting_on.as_ref().filter(|_| !rollout.is_ended()) else { return String::new() };
     match rollout.lasts_ms(waiting.since_at_cluster_ms) {
         Some(ms) => format!("{} (for {})", waiting.text(), millis(ms)),
         None => waiting.text(),

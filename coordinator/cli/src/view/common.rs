@@ -58,13 +58,31 @@ impl WaitingOnView {
         })
     }
 
-    /// The detail where there is one; else the reason in words, with the nodes that it is about.
+    /// What it waits on, to stand behind those words.
     pub fn text(&self) -> String {
         if !self.detail.is_empty() {
             return self.detail.clone();
         }
         let reason = self.reason.replace('_', " ");
         if self.nodes.is_empty() { reason } else { format!("{reason}: {}", self.nodes.join(", ")) }
+    }
+
+    /// The same where there is little room.
+    pub fn short_text(&self) -> String {
+        let nodes = self.nodes.join(", ");
+        match self.reason.as_str() {
+            "order_turn" | "steps_in_flight" => format!("after {nodes}"),
+            "primary_last" => format!("primary: after {nodes}"),
+            "budget_exhausted" => format!("budget is used by {nodes}"),
+            "soak" => format!("soak of {nodes}"),
+            "paused" => "paused".to_owned(),
+            _ => self.text(),
+        }
+    }
+
+    /// Whether it says more than the state that it belongs to: a step that runs waits on itself.
+    pub fn is_news(&self) -> bool {
+        !matches!(self.reason.as_str(), "step_runs" | "soak" | "nothing" | "ended")
     }
 }
 

@@ -172,6 +172,14 @@ impl From<v1::Step> for StepView {
     }
 }
 
+impl StepView {
+    /// Whether it is healthy and proves that it stays so.
+    pub fn is_soaking(&self) -> bool {
+        let is_healthy_now = self.waiting_on.as_ref().is_some_and(|waiting| waiting.reason == "soak");
+        self.phase == "verifying" && self.soak_needed_ms > 0 && (self.soaked_ms > 0 || is_healthy_now)
+    }
+}
+
 impl From<v1::StepFailure> for StepFailureView {
     fn from(failure: v1::StepFailure) -> Self {
         Self {

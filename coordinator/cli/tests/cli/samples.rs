@@ -73,7 +73,7 @@ pub fn group() -> Group {
             member("redis-3", NEW, Health::Unknown, false),
         ],
         modified_revision: 900,
-        waiting_on: Some(waiting("soaking", "redis-3 proves that it is healthy", &["redis-3"], 4_000)),
+        waiting_on: Some(waiting("soak", "redis-3 to stay healthy for its min_healthy_time", &["redis-3"], 4_000)),
     }
 }
 
@@ -127,7 +127,12 @@ pub fn rollout() -> Rollout {
         ..step("redis-3", Phase::Verifying, 6_000)
     };
     let queued = Step {
-        waiting_on: Some(waiting("budget_exhausted", "redis-3 uses the budget", &["redis-3"], 59_000)),
+        waiting_on: Some(waiting(
+            "budget_exhausted",
+            "redis-3 not known healthy; max_unavailable is 1",
+            &["redis-3"],
+            59_000,
+        )),
         member: Some(member("redis-1", OLD, Health::Healthy, true)),
         history: vec![phase_time(Phase::Queued, 90_000)],
         ..step("redis-1", Phase::Queued, 90_000)
@@ -143,7 +148,7 @@ pub fn rollout() -> Rollout {
         reason: "CVE-2026-1234".to_owned(),
         started_at: ago(90_000),
         steps: vec![done, verifying, queued],
-        waiting_on: Some(waiting("soaking", "redis-3 proves that it is healthy", &["redis-3"], 4_000)),
+        waiting_on: Some(waiting("soak", "redis-3 to stay healthy for its min_healthy_time", &["redis-3"], 4_000)),
         modified_revision: 1040,
         ..Rollout::default()
     }
