@@ -24,7 +24,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 unreachable or no leader, 4 
 
 /// Rolls a new release over the machines of a service group, one healthy node after the other.
 #[derive(Debug, Parser)]
-#[command(name = "rollcall", version, about, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "rollcall", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub global: GlobalArgs,
@@ -42,12 +42,11 @@ pub struct GlobalArgs {
     pub endpoints: Vec<PeerAddress>,
 
     /// How to print answers; json is a stable contract [default: table]
-    #[arg(long, short, global = true, env = "ROLLCALL_OUTPUT", hide_env_values = true, value_name = "FORMAT")]
+    #[arg(long, short, global = true, env = "ROLLCALL_OUTPUT", hide_env_values = true)]
+    #[arg(value_name = "table|json|yaml", hide_possible_values = true)]
     pub output: Option<Format>,
 
-    /// How long to wait for an answer, over all peers and retries [default: 10s]
-    ///
-    /// With --watch, how long to watch: then only the option counts, and without it there is no limit.
+    /// How long to wait for an answer, over all peers and retries; with --watch, how long to watch [default: 10s; no end]
     #[arg(long, global = true, env = "ROLLCALL_TIMEOUT", hide_env_values = true, value_name = "DURATION")]
     pub timeout: Option<Millis>,
 
@@ -68,7 +67,8 @@ pub struct GlobalArgs {
     pub config: Option<PathBuf>,
 
     /// How to write logs to stderr; what is logged says ROLLCALL_LOG [default: text]
-    #[arg(long, global = true, env = "ROLLCALL_LOG_FORMAT", hide_env_values = true, value_name = "FORMAT")]
+    #[arg(long, global = true, env = "ROLLCALL_LOG_FORMAT", hide_env_values = true)]
+    #[arg(value_name = "text|json", hide_possible_values = true)]
     pub log_format: Option<LogFormat>,
 }
 

@@ -13,9 +13,7 @@ use crate::view::{At, ClusterView, PeerView, PeersView};
 /// What can be done to the peers.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Make a new cluster of the first endpoint and the blank peers that are named
-    ///
-    /// Without PEER, the other endpoints are those peers.
+    /// Make a new cluster of the first endpoint and the blank peers that are named, or the other endpoints
     #[command(after_help = "\
 Example:
   rollcall --endpoints 10.0.0.1:7400 cluster init 10.0.0.2:7400 10.0.0.3:7400")]
