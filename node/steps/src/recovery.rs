@@ -1,0 +1,311 @@
+//! What the agent does when it starts and finds a journal: for every phase and every point in it, after every kind of
+//! crash. [`TABLE`] is the promise; a test holds it against [`recover`], and `docs/hooks.md` prints it.
+
+use crate::{Action, Event, Facts, Impossible, Phase, ServiceState, Status, StepState, Wanted, decide};
+
+/// What to do with the service's process while the step goes on, or waits, or rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServicePlan {
+    /// It should be up: re-adopt it where it runs, else start the current release.
+    KeepUp,
+    /// The step is about to stop it, or has: re-adopt it where it runs, start nothing.
+    LeaveAsIs,
+    /// The step is about to start it: re-adopt what the step started, start nothing else.
+    AwaitStart,
+}
+
+/// What a journal says at the agent's start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// The service, folded.
+    pub state: ServiceState,
+    /// The next thing to do, before any orders were heard.
+    pub action: Action,
+    /// And what to do with the process meanwhile.
+    pub plan: ServicePlan,
+}
+
+/// Folds a journal and says what to do next, before any orders were heard.
+///
+/// # Errors
+/// [`Impossible`]: the journal tells of something that can't have happened.
+pub fn recover(events: &[Event], facts: &Facts) -> Result<Recovery, Impossible> {
+    let state = ServiceState::from_events(events)?;
+    let action = state.open_step().map_or(Action::Rest, |step| decide(step, facts, Wanted::NotHeard));
+    let plan = state.open_step().map_or(ServicePlan::KeepUp, ServicePlan::of);
+    Ok(Recovery { state, action, plan })
+}
+
+impl ServicePlan {
+    /// What an open step wants of the process.
+    #[must_use]
+    pub fn of(step: &StepState) -> Self {
+        match &step.status {
+            Status::Opened | Status::Verifying | Status::Ending { .. } | Status::Closed { .. } => Self::KeepUp,
+            Status::Failed { .. } => Self::KeepUp,
+            Status::Begun { phase, .. } | Status::Ended { phase } => match phase {
+                Phase::Preparing | Phase::Draining => Self::KeepUp,
+                Phase::Stopping | Phase::Installing | Phase::Rebooting | Phase::Verifying => Self::LeaveAsIs,
+                Phase::Starting => Self::AwaitStart,
+            },
+            Status::Rebooting { .. } => Self::LeaveAsIs,
+        }
+    }
+}
+
+/// A point in a phase at which something can die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrashPoint {
+    /// The intent is durable, no hook was started.
+    IntentDurable,
+    /// A hook runs.
+    HookRunning,
+    /// The outcome is durable.
+    OutcomeDurable,
+    /// It was reported and answered.
+    Reported,
+}
+
+impl CrashPoint {
+    /// In the order in which a phase goes through them.
+    pub const ALL: [Self; 4] = [Self::IntentDurable, Self::HookRunning, Self::OutcomeDurable, Self::Reported];
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::IntentDurable => "intent durable",
+            Self::HookRunning => "hook running",
+            Self::OutcomeDurable => "outcome durable",
+            Self::Reported => "reported",
+        }
+    }
+}
+
+/// What dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The agent alone; hooks and the service live on.
+    AgentCrash,
+    /// Agent, hooks and service; the machine lives on.
+    Both,
+    /// The machine, with everything that wasn't synced; a reboot that nobody asked for is the same.
+    PowerCut,
+    /// The machine, as the install hook's exit code asked.
+    AskedReboot,
+}
+
+impl Cause {
+    /// In the order of the table's columns. A crash of the service alone needs no recovery: the supervisor sees its exit.
+    pub const ALL: [Self; 4] = [Self::AgentCrash, Self::Both, Self::PowerCut, Self::AskedReboot];
+}
+
+/// Phase, point, and what happens next after an agent crash, a crash of both, a power cut, a reboot that was asked for.
+/// "–": can't happen.
+type Row = (Phase, CrashPoint, [&'static str; 4]);
+
+const TABLE: &[Row] = {
+    use CrashPoint::{HookRunning, IntentDurable, OutcomeDurable, Reported};
+    use Phase::{Draining, Installing, Preparing, Rebooting, Starting, Stopping, Verifying};
+    const NEVER: &str = "–";
+    const PREPARE: &str = "service up; on orders: go on with preparing";
+    const DRAIN: &str = "service up; on orders: go on with draining";
+    const DRAIN_AGAIN: &str = "service up; on orders: settle `drain` by its policy";
+    const STOP_NEXT: &str = "service up; on orders: go on with stopping";
+    const STOP: &str = "go on with stopping";
+    const INSTALL: &str = "go on with installing";
+    const INSTALL_AGAIN: &str = "settle `install` by its policy";
+    const REBOOTED: &str = "record the reboot, settle `install` by its policy, at most `max_reboots` times";
+    const REBOOT: &str = "reboot again";
+    const BACK: &str = "record the reboot, go on with starting";
+    const START: &str = "go on with starting";
+    const INIT_AGAIN: &str = "settle `init` by its policy";
+    const VERIFY: &str = "service up; go on verifying";
+    const END: &str = "service up; `undrain`, close";
+    const UNDRAIN_AGAIN: &str = "service up; settle `undrain` by its policy";
+    const REST: &str = "service up; rest";
+    &[
+        (Preparing, IntentDurable, [PREPARE, PREPARE, PREPARE, NEVER]),
+        (Preparing, HookRunning, [PREPARE, PREPARE, PREPARE, NEVER]),
+        (Preparing, OutcomeDurable, [DRAIN, DRAIN, DRAIN, NEVER]),
+        (Preparing, Reported, [DRAIN, DRAIN, DRAIN, NEVER]),
+        (Draining, IntentDurable, [DRAIN, DRAIN, DRAIN_AGAIN, NEVER]),
+        (Draining, HookRunning, [DRAIN_AGAIN, DRAIN_AGAIN, DRAIN_AGAIN, NEVER]),
+        (Draining, OutcomeDurable, [STOP_NEXT, STOP_NEXT, STOP_NEXT, NEVER]),
+        (Draining, Reported, [STOP_NEXT, STOP_NEXT, STOP_NEXT, NEVER]),
+        (Stopping, IntentDurable, [STOP, STOP, STOP, NEVER]),
+        (Stopping, HookRunning, [STOP, STOP, STOP, NEVER]),
+        (Stopping, OutcomeDurable, [INSTALL, INSTALL, INSTALL, NEVER]),
+        (Stopping, Reported, [INSTALL, INSTALL, INSTALL, NEVER]),
+        (Installing, IntentDurable, [INSTALL, INSTALL, REBOOTED, NEVER]),
+        (Installing, HookRunning, [INSTALL_AGAIN, INSTALL_AGAIN, REBOOTED, NEVER]),
+        (Installing, OutcomeDurable, [START, START, START, NEVER]),
+        (Installing, Reported, [START, START, START, NEVER]),
+        (Rebooting, OutcomeDurable, [REBOOT, REBOOT, BACK, BACK]),
+        (Rebooting, Reported, [REBOOT, REBOOT, BACK, BACK]),
+        (Starting, IntentDurable, [START, START, INIT_AGAIN, NEVER]),
+        (Starting, HookRunning, [INIT_AGAIN, INIT_AGAIN, INIT_AGAIN, NEVER]),
+        (Starting, OutcomeDurable, [VERIFY, VERIFY, VERIFY, NEVER]),
+        (Starting, Reported, [VERIFY, VERIFY, VERIFY, NEVER]),
+        // The intent of verifying is the end of the step: the soak is complete.
+        (Verifying, IntentDurable, [END, END, END, NEVER]),
+        (Verifying, HookRunning, [UNDRAIN_AGAIN, UNDRAIN_AGAIN, UNDRAIN_AGAIN, NEVER]),
+        (Verifying, OutcomeDurable, [REST, REST, REST, NEVER]),
+        (Verifying, Reported, [REST, REST, REST, NEVER]),
+    ]
+};
+
+/// The recovery table, as Markdown.
+#[must_use]
+pub fn recovery_table() -> String {
+    let mut out = String::from(
+        "| phase | dies at | agent | agent and service | power, or a reboot nobody asked for | reboot asked for |\n\
+         | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for (phase, point, cells) in TABLE {
+        out.push_str(&format!("| {} | {} | {} |\n", phase.name(), point.name(), cells.join(" | ")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use rollcall_ident::BootId;
+
+    use super::*;
+    use crate::{Ending, Go, Hook, Instance, Outcome, Reason, RunToken, StepOpened, Timings};
+
+    /// What [`recover`] does at this point after this cause, in the table's words; none: it can't happen.
+    fn recovered(phase: Phase, point: CrashPoint, cause: Cause) -> Option<String> {
+        let [before, after] = [BootId([1; 16]), BootId([2; 16])];
+        if phase != Phase::Rebooting && cause == Cause::AskedReboot {
+            return None;
+        }
+        let events = example_journal(phase, point, before)?;
+        let boot_id = if matches!(cause, Cause::PowerCut | Cause::AskedReboot) { after } else { before };
+        let facts = Facts { boot_id };
+        let recovery = recover(&events, &facts).expect("the example is a journal of ours");
+        let process = match recovery.plan {
+            ServicePlan::KeepUp => "service up; ",
+            ServicePlan::LeaveAsIs | ServicePlan::AwaitStart => "",
+        };
+        let next = match (recovery.action, &recovery.state.step) {
+            (Action::AwaitOrders, Some(step)) => {
+                format!("on orders: {}", describe(decide(step, &facts, Wanted::Step(Go::Replace))))
+            }
+            (action, _) => describe(action),
+        };
+        Some(format!("{process}{next}"))
+    }
+
+    fn describe(action: Action) -> String {
+        match action {
+            Action::Rest => "rest".to_owned(),
+            Action::AwaitOrders => "wait for orders".to_owned(),
+            Action::Run(phase) => format!("go on with {}", phase.name()),
+            Action::Settle(hook) => format!("settle `{}` by its policy", hook.name()),
+            Action::Reboot => "reboot again".to_owned(),
+            Action::ComeBack { asked_for: true, .. } => "record the reboot, go on with starting".to_owned(),
+            Action::ComeBack { asked_for: false, .. } => {
+                "record the reboot, settle `install` by its policy, at most `max_reboots` times".to_owned()
+            }
+            Action::Fail(phase, reason) => format!("fail {} ({})", phase.name(), reason.name()),
+            Action::Verify => "go on verifying".to_owned(),
+            Action::End(_) => "`undrain`, close".to_owned(),
+        }
+    }
+
+    /// A journal that ends at this point of this phase.
+    fn example_journal(phase: Phase, point: CrashPoint, boot_id: BootId) -> Option<Vec<Event>> {
+        let opened = StepOpened {
+            fence: rollcall_ident::Fence(7),
+            attempt: 1,
+            rollout: rollcall_ident::RolloutId(3),
+            from: Some("acme/app/1.0/20260101000000".parse().expect("a literal")),
+            to: "acme/app/2.0/20260102000000".parse().expect("a literal"),
+            digest: None,
+            reason: Reason::Update,
+            max_reboots: 3,
+            reboots: 0,
+        };
+        let instance = Instance { pid: 42, start_time: 99, boot_id, release: opened.to.clone() };
+        let mut events = vec![Event::StepOpened(opened)];
+        for earlier in [Phase::Preparing, Phase::Draining, Phase::Stopping, Phase::Installing, Phase::Starting] {
+            if earlier >= phase || (phase == Phase::Rebooting && earlier >= Phase::Installing) {
+                break;
+            }
+            events.push(Event::PhaseBegun { phase: earlier, boot_id });
+            events.extend(outcome_of(earlier, &instance));
+        }
+        events.extend(at_point(phase, point, boot_id, &instance)?);
+        if point == CrashPoint::Reported {
+            let state = ServiceState::from_events(&events).expect("the example is a journal of ours");
+            let count = state.step.map_or(0, |step| step.milestones.len());
+            events.push(Event::Reported { count: u32::try_from(count).expect("a handful") });
+        }
+        Some(events)
+    }
+
+    fn at_point(phase: Phase, point: CrashPoint, boot_id: BootId, instance: &Instance) -> Option<Vec<Event>> {
+        let hook = match phase {
+            Phase::Preparing => Hook::ReadyToUpdate,
+            Phase::Draining => Hook::Drain,
+            Phase::Stopping => Hook::PreStop,
+            Phase::Installing | Phase::Rebooting => Hook::Install,
+            Phase::Starting => Hook::Init,
+            Phase::Verifying => Hook::Undrain,
+        };
+        let started = Event::HookStarted { hook, token: RunToken([9; 16]) };
+        let begun_phase = if phase == Phase::Rebooting { Phase::Installing } else { phase };
+        let mut events = match phase {
+            // Its intent is the end of the step: the soak is complete.
+            Phase::Verifying => vec![Event::EndBegun { ending: Ending::Finished, boot_id }],
+            _ => vec![Event::PhaseBegun { phase: begun_phase, boot_id }],
+        };
+        match point {
+            CrashPoint::IntentDurable if phase == Phase::Rebooting => return None,
+            CrashPoint::IntentDurable => {}
+            CrashPoint::HookRunning if phase == Phase::Rebooting => return None,
+            CrashPoint::HookRunning => events.push(started),
+            CrashPoint::OutcomeDurable | CrashPoint::Reported => match phase {
+                Phase::Rebooting => events.extend([started, Event::RebootAsked { boot_id }]),
+                Phase::Verifying => {
+                    events.push(Event::StepClosed { ending: Ending::Finished, timings: Timings::default() });
+                }
+                _ => events.extend(outcome_of(phase, instance)),
+            },
+        }
+        Some(events)
+    }
+
+    fn outcome_of(phase: Phase, instance: &Instance) -> Vec<Event> {
+        let done = Event::PhaseEnded { phase, outcome: Outcome::Done { hook_ran: true } };
+        match phase {
+            Phase::Stopping => vec![Event::OldInstanceGone { killed: false }, done],
+            Phase::Starting => vec![Event::NewInstance(instance.clone())],
+            _ => vec![done],
+        }
+    }
+
+    #[test]
+    fn the_table_is_what_recover_does() {
+        let rows: Vec<(Phase, CrashPoint, [String; 4])> = Phase::ALL
+            .into_iter()
+            .flat_map(|phase| CrashPoint::ALL.map(|point| (phase, point)))
+            .map(|(phase, point)| {
+                let cells = Cause::ALL.map(|cause| recovered(phase, point, cause).unwrap_or_else(|| "–".to_owned()));
+                (phase, point, cells)
+            })
+            .filter(|(_, _, cells)| cells.iter().any(|cell| cell != "–"))
+            .collect();
+        let promised: Vec<_> =
+            TABLE.iter().map(|(phase, point, cells)| (*phase, *point, cells.map(str::to_owned))).collect();
+        assert_eq!(rows, promised);
+    }
+
+    #[test]
+    fn the_documentation_prints_the_table() {
+        let page = include_str!("../../../docs/hooks.md");
+        assert!(page.contains(&recovery_table()), "docs/hooks.md should contain:\n{}", recovery_table());
+    }
+}
