@@ -1,0 +1,159 @@
+//! The composition root: the only place that knows every part.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, ServiceConfig};
+use crate::disk::{
+    DataDirLock, DiskError, Identity, Layout, LockError, SessionMemory, boot_id, highest_fence, machine_id,
+};
+use crate::driver::NotBuilt;
+use crate::http;
+use crate::metrics::Metrics;
+use crate::package::PackageStore;
+use crate::service::{FenceFloor, NodeContext, Service, ServiceContext, ServiceError};
+use crate::session::{Outbox, Router, run_session};
+
+/// Open requests get this long to end.
+const HTTP_GRACE: Duration = Duration::from_secs(1);
+
+/// Why the agent can't go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The data folder is another agent's, or can't be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The data folder can't be used.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A service's config asks for what this agent hasn't got.
+    #[error("service {group}: {source}")]
+    Driver {
+        /// Which service.
+        group: rollcall_ident::GroupName,
+        /// What.
+        source: NotBuilt,
+    },
+    /// A service can't be looked after.
+    #[error("service {group}: {source}")]
+    Service {
+        /// Which one.
+        group: rollcall_ident::GroupName,
+        /// Why.
+        source: ServiceError,
+    },
+    /// A part of a service ended.
+    #[error(transparent)]
+    Part(ServiceError),
+    /// The HTTP address can't be used.
+    #[error("can't listen on http = {address}: {source}. Is it in use? Set another one, or leave `http` out")]
+    Listen {
+        /// Which one.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A task panicked: a bug.
+    #[error("a part of the agent has failed: {0}")]
+    Panicked(#[from] tokio::task::JoinError),
+}
+
+/// Runs an agent until `shutdown` is cancelled. Services are left running.
+///
+/// # Errors
+/// [`AppError`] names the thing and the way out; nothing that was stored is lost.
+pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), AppError> {
+    let layout = Layout::prepare(&config.data_dir)?;
+    let _lock = DataDirLock::acquire(layout.root())?;
+    let node = Arc::new(node_context(&config, &layout)?);
+    tracing::info!(
+        name = %node.name, node_id = %node.node_id, boot_id = %node.boot_id,
+        data_dir = %layout.root().display(), version = env!("CARGO_PKG_VERSION"), "agent"
+    );
+    let store = PackageStore::open(&layout.packages())?;
+    let memory = SessionMemory::load(&layout)?;
+    let listener = listen(config.http).await?;
+
+    let mut tasks = JoinSet::new();
+    let mut services = Vec::new();
+    for service in &config.services {
+        services.push(start_service(&node, &layout, &store, service, &mut tasks).await?);
+    }
+    let views = services.iter().map(Service::view).collect();
+    let router = Router::new(services);
+    let http_shutdown = shutdown.child_token();
+    let http =
+        listener.map(|listener| tokio::spawn(http::serve(listener, views, Arc::clone(&node), http_shutdown.clone())));
+    let session = tokio::spawn(run_session(Arc::clone(&node), config.endpoints, memory, router));
+
+    let outcome = tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        Some(ended) = tasks.join_next() => match ended {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(AppError::Part(error)),
+            Err(error) => Err(AppError::Panicked(error)),
+        },
+    };
+    session.abort();
+    tasks.shutdown().await;
+    if let Some(http) = http {
+        http_shutdown.cancel();
+        let _ = tokio::time::timeout(HTTP_GRACE, http).await;
+    }
+    tracing::info!("the agent ends; services are left running");
+    outcome
+}
+
+fn node_context(config: &Config, layout: &Layout) -> Result<NodeContext, DiskError> {
+    let machine_id = config.machine_id.clone().unwrap_or_else(machine_id);
+    let identity = Identity::load_or_create(layout.root(), &machine_id)?;
+    Ok(NodeContext {
+        name: config.name.clone(),
+        node_id: identity.node_id,
+        identity_locus: identity.locus,
+        machine_id,
+        boot_id: boot_id()?,
+        labels: config.labels.clone(),
+        reboot_command: config.reboot_command.clone(),
+        outbox: Outbox::default(),
+        fence: FenceFloor::new(highest_fence(layout)?),
+        fetching: tokio::sync::Mutex::default(),
+        in_use: Mutex::default(),
+        metrics: Metrics::default(),
+    })
+}
+
+async fn start_service(
+    node: &Arc<NodeContext>,
+    layout: &Layout,
+    store: &PackageStore,
+    config: &ServiceConfig,
+    tasks: &mut JoinSet<Result<(), ServiceError>>,
+) -> Result<Service, AppError> {
+    let group = config.group.clone();
+    config.driver.check_built().map_err(|source| AppError::Driver { group: group.clone(), source })?;
+    let context = Arc::new(ServiceContext {
+        node: Arc::clone(node),
+        group: group.clone(),
+        layout: layout.prepare_service(&group)?,
+        store: store.clone(),
+        source: config.source.clone(),
+        config: config.config.clone(),
+        health_check_interval: config.health_check_interval,
+    });
+    Service::start(context, tasks).await.map_err(|source| AppError::Service { group, source })
+}
+
+async fn listen(address: Option<SocketAddr>) -> Result<Option<TcpListener>, AppError> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = TcpListener::bind(address).await.map_err(|source| AppError::Listen { address, source })?;
+    if let Ok(bound) = listener.local_addr() {
+        tracing::info!(http = %bound, "listening");
+    }
+    Ok(Some(listener))
+}

@@ -1,0 +1,188 @@
+//! The journal of one service: a file of sealed events, appended to and synced.
+//!
+//! What was cut off at its end never happened: the agent goes on only after a sync. When an append fails, whatever
+//! reached the disk is replaced by a whole new file, so that a failed sync is never trusted afterwards.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use bincode::{CodecError, Decode, Encode, Kind};
+use rollcall_ident::Fence;
+use rollcall_steps::{Event, Impossible, ServiceState};
+
+use super::{DiskError, Layout, read_optional, write_atomic};
+
+/// BOUND: a journal is compacted before a step that would open with more events than this. A step has about 20; polls of
+/// `drain` add two each.
+const MAX_EVENTS_BEFORE_STEP: usize = 256;
+
+/// The journal, and the state that its events fold to.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    events: Vec<Event>,
+    state: ServiceState,
+}
+
+/// Why the journal can't be opened or appended to.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The disk refused; nothing was appended.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The events can't have happened in this order.
+    #[error("{}: {source}. The file was written by something else; move it away to start anew", path.display())]
+    Impossible {
+        /// The journal.
+        path: PathBuf,
+        /// The first event that can't be.
+        source: Impossible,
+    },
+    /// A newer agent has written it.
+    #[error("{}: {source}. Start an agent that is at least as new as the one that wrote it", path.display())]
+    Newer {
+        /// The journal.
+        path: PathBuf,
+        /// The versions.
+        source: CodecError,
+    },
+}
+
+/// What is written: the event alone would do, the length and checksum around it come from the envelope.
+#[derive(Encode, Decode)]
+struct Record(Event);
+
+impl Journal {
+    /// Opens a journal, or starts an empty one. A torn end is cut off.
+    ///
+    /// # Errors
+    /// [`JournalError`]
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let bytes = read_optional(path)?.unwrap_or_default();
+        let (events, valid) =
+            read_events(&bytes).map_err(|source| JournalError::Newer { path: path.to_owned(), source })?;
+        let state = ServiceState::from_events(&events)
+            .map_err(|source| JournalError::Impossible { path: path.to_owned(), source })?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .append(true)
+            .open(path)
+            .map_err(DiskError::new("open", path))?;
+        if valid < bytes.len() {
+            let copy = path.with_extension("torn");
+            super::write_volatile(&copy, &bytes)?;
+            tracing::warn!(
+                path = %path.display(), kept = valid, cut = bytes.len() - valid, copy = %copy.display(),
+                "the journal ends in a torn write, which is cut off"
+            );
+            file.set_len(valid as u64).and_then(|()| file.sync_all()).map_err(DiskError::new("truncate", path))?;
+        }
+        if bytes.is_empty() {
+            super::sync_dir(path.parent().unwrap_or(Path::new("/")))?;
+        }
+        Ok(Self { path: path.to_owned(), file, events, state })
+    }
+
+    /// What the events fold to.
+    #[must_use]
+    pub fn state(&self) -> &ServiceState {
+        &self.state
+    }
+
+    /// The events of the file.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Appends events that belong together, and syncs them where one of them has to be durable before the agent goes on.
+    ///
+    /// # Errors
+    /// [`JournalError`]: none of them was appended.
+    pub fn append(&mut self, events: &[Event]) -> Result<(), JournalError> {
+        let mut state = self.state.clone();
+        events
+            .iter()
+            .try_for_each(|event| state.apply(event))
+            .map_err(|source| JournalError::Impossible { path: self.path.clone(), source })?;
+        let opens_step = events.iter().any(|event| matches!(event, Event::StepOpened(_)));
+        if opens_step && self.events.len() > MAX_EVENTS_BEFORE_STEP {
+            let kept = [Event::Baseline(self.state.baseline())];
+            self.rewrite(kept.iter().chain(events).cloned().collect())?;
+        } else if let Err(error) = self.write(events) {
+            tracing::warn!(%error, "an append to the journal failed; writing it anew");
+            self.rewrite(self.events.iter().chain(events).cloned().collect())?;
+        } else {
+            self.events.extend_from_slice(events);
+        }
+        self.state = state;
+        Ok(())
+    }
+
+    fn write(&mut self, events: &[Event]) -> Result<(), DiskError> {
+        let bytes: Vec<u8> = events.iter().flat_map(seal).collect();
+        self.file.write_all(&bytes).map_err(DiskError::new("append to", &self.path))?;
+        if events.iter().any(Event::is_synced) {
+            self.file.sync_data().map_err(DiskError::new("sync", &self.path))?;
+        }
+        Ok(())
+    }
+
+    fn rewrite(&mut self, events: Vec<Event>) -> Result<(), JournalError> {
+        let bytes: Vec<u8> = events.iter().flat_map(seal).collect();
+        write_atomic(&self.path, &bytes)?;
+        self.file = File::options().append(true).open(&self.path).map_err(DiskError::new("open", &self.path))?;
+        self.events = events;
+        Ok(())
+    }
+}
+
+fn seal(event: &Event) -> Vec<u8> {
+    bincode::seal(Kind::JOURNAL, &Record(event.clone()))
+}
+
+/// The events at the front of `bytes`, and how many bytes they take; what follows is torn.
+fn read_events(bytes: &[u8]) -> Result<(Vec<Event>, usize), CodecError> {
+    let mut events = Vec::new();
+    let mut offset = 0;
+    while offset < bytes.len() {
+        let envelope = match bincode::decode_envelope(Kind::JOURNAL, &bytes[offset..]) {
+            Ok(envelope) => envelope,
+            Err(error @ CodecError::Version { .. }) => return Err(error),
+            Err(_) => break,
+        };
+        let end = offset + envelope.consumed;
+        let Ok(Record(event)) = bincode::open(Kind::JOURNAL, &bytes[offset..end]) else { break };
+        events.push(event);
+        offset = end;
+    }
+    Ok((events, offset))
+}
+
+/// The highest fence in any journal of the data folder, of services too that the config doesn't list any more.
+///
+/// # Errors
+/// [`DiskError`]
+pub fn highest_fence(layout: &Layout) -> Result<Fence, DiskError> {
+    let services = layout.services();
+    let mut highest = Fence::default();
+    for entry in fs::read_dir(&services).map_err(DiskError::new("read", &services))? {
+        let path = entry.map_err(DiskError::new("read", &services))?.path().join("journal");
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            Err(error) => return Err(DiskError::new("read", &path)(error)),
+        };
+        for event in read_events(&bytes).map(|(events, _)| events).unwrap_or_default() {
+            match event {
+                Event::Baseline(baseline) => highest = highest.max(baseline.fence),
+                Event::StepOpened(opened) => highest = highest.max(opened.fence),
+                _ => {}
+            }
+        }
+    }
+    Ok(highest)
+}

@@ -1,0 +1,57 @@
+//! `rollcall-node`: parses its options and runs the agent.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use rollcall_node::app;
+use rollcall_node::cli::{Args, LogFormat};
+use rollcall_node::config::Config;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rollcall-node: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    start_logging(args)?;
+    let config = Config::load(&args.config, args.overrides())?;
+    // One thread is plenty for an agent and keeps it small; files are copied on the blocking pool.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
+    let outcome = runtime.block_on(async {
+        let shutdown = CancellationToken::new();
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let stop = shutdown.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            stop.cancel();
+        });
+        app::run(config, shutdown).await.map_err(anyhow::Error::from)
+    });
+    runtime.shutdown_background();
+    outcome
+}
+
+fn start_logging(args: &Args) -> Result<()> {
+    let filter = EnvFilter::try_new(&args.log).with_context(|| {
+        format!("--log (ROLLCALL_LOG) {:?}: a level, or a filter like info,rollcall_node=debug", args.log)
+    })?;
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Text => subscriber.init(),
+        LogFormat::Json => subscriber.json().init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! What every part of a service knows and nobody changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rollcall_ident::{BootId, Fence, GroupName, Millis, NodeId, NodeName, ReleaseIdent};
+use rollcall_steps::{Hook, RunToken};
+
+use crate::disk::ServiceLayout;
+use crate::hooks::{HookEnvironment, HookReason, HookRun, StepFacts};
+use crate::metrics::Metrics;
+use crate::package::{PackageStore, Release, Source};
+use crate::session::Outbox;
+
+/// What all services of a node share.
+#[derive(Debug)]
+pub struct NodeContext {
+    /// The node's name.
+    pub name: NodeName,
+    /// The node's identity.
+    pub node_id: NodeId,
+    /// Machine id, device and inode of the identity, hashed.
+    pub identity_locus: String,
+    /// The machine.
+    pub machine_id: String,
+    /// Of this boot.
+    pub boot_id: BootId,
+    /// Free labels.
+    pub labels: BTreeMap<String, String>,
+    /// What reboots the machine.
+    pub reboot_command: Vec<String>,
+    /// What waits to be reported.
+    pub outbox: Outbox,
+    /// The highest fence that this node has seen.
+    pub fence: FenceFloor,
+    /// BOUND: one fetch at a time, so that a node isn't busy with copies alone.
+    pub fetching: tokio::sync::Mutex<()>,
+    /// The releases that each service runs or ran before: services may share a package.
+    pub in_use: Mutex<BTreeMap<GroupName, Vec<ReleaseIdent>>>,
+    /// Counters.
+    pub metrics: Metrics,
+}
+
+impl NodeContext {
+    /// What a service runs, and ran before.
+    pub fn note_in_use(&self, group: &GroupName, releases: Vec<ReleaseIdent>) {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner).insert(group.clone(), releases);
+    }
+
+    /// Releases that other services than `group` need.
+    #[must_use]
+    pub fn in_use_elsewhere(&self, group: &GroupName) -> BTreeSet<ReleaseIdent> {
+        let in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        in_use.iter().filter(|(other, _)| *other != group).flat_map(|(_, releases)| releases).cloned().collect()
+    }
+}
+
+/// The highest fence that this node has seen, over all its services.
+#[derive(Debug, Default)]
+pub struct FenceFloor(Mutex<Fence>);
+
+impl FenceFloor {
+    /// With what the journals say.
+    #[must_use]
+    pub fn new(fence: Fence) -> Self {
+        Self(Mutex::new(fence))
+    }
+
+    /// The highest so far.
+    #[must_use]
+    pub fn get(&self) -> Fence {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A fence that was just made durable.
+    pub fn raise(&self, fence: Fence) {
+        let mut highest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *highest = fence.max(*highest);
+    }
+}
+
+/// What the parts of one service share.
+#[derive(Debug)]
+pub struct ServiceContext {
+    /// The node.
+    pub node: Arc<NodeContext>,
+    /// The service's group.
+    pub group: GroupName,
+    /// Its folder.
+    pub layout: ServiceLayout,
+    /// Releases on the disk.
+    pub store: PackageStore,
+    /// Where others come from.
+    pub source: Source,
+    /// Handed to hooks.
+    pub config: toml::Table,
+    /// How often health is looked at while nothing happens.
+    pub health_check_interval: Millis,
+}
+
+impl ServiceContext {
+    /// What a hook of `release` sees.
+    #[must_use]
+    pub fn environment(&self, release: &Release, reason: HookReason, step: Option<StepFacts>) -> HookEnvironment {
+        HookEnvironment {
+            group: self.group.clone(),
+            node: self.node.name.clone(),
+            data_dir: self.layout.data(),
+            config_file: self.layout.config(),
+            config: self.config.clone(),
+            status_file: self.layout.status(),
+            package_path: release.path.clone(),
+            release: release.ident().to_string(),
+            reason,
+            step,
+        }
+    }
+
+    /// A run of a hook; none: the release hasn't got it.
+    #[must_use]
+    pub fn hook_run(
+        &self,
+        release: &Release,
+        hook: Hook,
+        reason: HookReason,
+        step: Option<StepFacts>,
+        token: RunToken,
+    ) -> Option<HookRun> {
+        Some(HookRun {
+            hook,
+            path: release.hook(hook)?,
+            folder: self.layout.root().to_owned(),
+            environment: self.environment(release, reason, step),
+            timeout: release.manifest.timeout(hook),
+            user: self.user_for(release, hook),
+            log: self.layout.log(hook.name()),
+            token,
+        })
+    }
+
+    /// Whom a hook runs as: what prepares the machine as the agent's user, what belongs to the service as the service's.
+    ///
+    /// # Errors
+    /// There is no such user.
+    pub fn user_for(&self, release: &Release, hook: Hook) -> Result<Option<(u32, u32)>, String> {
+        let Some(name) = &release.manifest.service.user else { return Ok(None) };
+        match hook {
+            Hook::Install | Hook::Uninstall | Hook::Probe => Ok(None),
+            Hook::ReadyToUpdate
+            | Hook::Drain
+            | Hook::Undrain
+            | Hook::PreStop
+            | Hook::PostStop
+            | Hook::Init
+            | Hook::Run
+            | Hook::PostRun
+            | Hook::HealthCheck
+            | Hook::Suitability => match nix::unistd::User::from_name(name) {
+                Ok(Some(user)) => Ok(Some((user.uid.as_raw(), user.gid.as_raw()))),
+                Ok(None) => Err(format!("[service] user = {name:?} in its rollcall.toml: there is no such user here")),
+                Err(error) => Err(format!("[service] user = {name:?} in its rollcall.toml: {error}")),
+            },
+        }
+    }
+}
+
+/// A fresh mark for one run.
+#[must_use]
+pub fn new_token() -> RunToken {
+    RunToken(*uuid::Uuid::new_v4().as_bytes())
+}

@@ -1,0 +1,58 @@
+//! What the coordinator wants of one service, in our own types.
+
+use rollcall_ident::{Digest, Fence, ReleaseIdent};
+use rollcall_steps::{Go, StepOpened};
+
+/// All that one service should be doing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupOrders {
+    /// A release to fetch and verify without disturbing anything.
+    pub prefetch: Option<Target>,
+    /// The step; none: it isn't this node's turn.
+    pub step: Option<OrderedStep>,
+    /// How samples become health.
+    pub health: HealthRules,
+}
+
+/// A release, and what its digest must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Which one.
+    pub release: ReleaseIdent,
+    /// None: any.
+    pub digest: Option<Digest>,
+}
+
+/// The step, and how far it may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderedStep {
+    /// As it is to be opened.
+    pub opened: StepOpened,
+    /// How far it may go; none: it is to be turned back.
+    pub go: Option<Go>,
+}
+
+impl OrderedStep {
+    /// What sets one try of a step apart from every other.
+    #[must_use]
+    pub fn key(&self) -> (Fence, u32) {
+        (self.opened.fence, self.opened.attempt)
+    }
+}
+
+/// How samples become health.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HealthRules {
+    /// `on_warning = "pass"`
+    pub warning_is_good: bool,
+    /// Good samples in a row to become healthy.
+    pub success_threshold: u32,
+    /// Bad samples in a row to become unhealthy.
+    pub failure_threshold: u32,
+}
+
+impl Default for HealthRules {
+    fn default() -> Self {
+        Self { warning_is_good: false, success_threshold: 1, failure_threshold: 1 }
+    }
+}

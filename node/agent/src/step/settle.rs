@@ -1,0 +1,96 @@
+//! A hook that was started, and whose end nobody saw.
+
+use rollcall_steps::{Event, FailureReason, Hook, Phase, Rerun, Settled, settle};
+
+use super::engine::{Engine, failure};
+use crate::disk::JournalError;
+use crate::hooks::wait_for_survivor;
+use crate::package::Release;
+
+impl Engine {
+    /// Waits for what is left of the hook, applies its policy, and goes on with its phase.
+    pub(super) async fn settle(&mut self, hook: Hook) -> Result<(), JournalError> {
+        let step = self.step();
+        let release = self.release_of(hook).await;
+        if let (Some(release), Some(mark)) = (&release, step.hook.filter(|mark| mark.hook == hook)) {
+            let limit = release.manifest.timeout(hook);
+            wait_for_survivor(mark.token, limit, &self.context.layout.log(hook.name())).await;
+        }
+        let settled = match &release {
+            Some(release) => self.apply_policy(release, hook).await?,
+            None => Settled::RunAgain,
+        };
+        tracing::info!(group = %self.context.group, hook = hook.name(), ?settled, "its end was not seen");
+        match settled {
+            Settled::RunAgain | Settled::AskProbe => self.run_again(hook).await,
+            Settled::Done => self.go_on_after(hook).await,
+            Settled::Fail => {
+                let detail = format!("hook {} was started and nobody saw its end; it isn't run again", hook.name());
+                let phase = phase_of(hook);
+                self.fail(phase, failure(FailureReason::OutcomeUnknown, detail)).await
+            }
+        }
+    }
+
+    async fn release_of(&mut self, hook: Hook) -> Option<std::sync::Arc<Release>> {
+        match hook {
+            Hook::Install | Hook::Init => self.target().await.ok().map(std::sync::Arc::new),
+            _ => self.current_release(),
+        }
+    }
+
+    async fn apply_policy(&mut self, release: &Release, hook: Hook) -> Result<Settled, JournalError> {
+        let policy: Rerun = release.manifest.rerun(hook, release.hook(Hook::Probe).is_some());
+        match settle(policy, None) {
+            Settled::AskProbe => {
+                let probe = self.run_probe(release, phase_of(hook)).await;
+                Ok(settle(policy, Some(probe)))
+            }
+            settled => Ok(settled),
+        }
+    }
+
+    /// Not journalled: a probe only asks.
+    async fn run_probe(&mut self, release: &Release, phase: Phase) -> Option<i32> {
+        let step = self.step();
+        let reason = crate::hooks::HookReason::Step(step.opened.reason);
+        let facts = Some(crate::hooks::StepFacts::of(&step, phase));
+        let token = crate::service::new_token();
+        let run = self.context.hook_run(release, Hook::Probe, reason, facts, token)?;
+        let end = run.run().await;
+        self.clock.add_hook(end.took);
+        end.exit.code()
+    }
+
+    async fn run_again(&mut self, hook: Hook) -> Result<(), JournalError> {
+        match hook {
+            Hook::Drain => self.drain().await,
+            Hook::Install => self.install().await,
+            Hook::Init => self.start(true).await,
+            _ => {
+                let rollcall_steps::Status::Ending { ending, .. } = self.step().status else {
+                    unreachable!("only undrain is left, and it runs while a step ends")
+                };
+                self.end(ending).await
+            }
+        }
+    }
+
+    async fn go_on_after(&mut self, hook: Hook) -> Result<(), JournalError> {
+        match hook {
+            Hook::Drain => self.done(Phase::Draining, true).await,
+            Hook::Install => self.done(Phase::Installing, true).await,
+            Hook::Init => self.start(false).await,
+            _ => self.append(&[Event::HookEnded { hook }]).await,
+        }
+    }
+}
+
+fn phase_of(hook: Hook) -> Phase {
+    match hook {
+        Hook::Drain => Phase::Draining,
+        Hook::Install => Phase::Installing,
+        Hook::Init => Phase::Starting,
+        _ => Phase::Verifying,
+    }
+}

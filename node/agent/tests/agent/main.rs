@@ -1,0 +1,12 @@
+//! The real agent with real hooks, against a coordinator that does as it is told.
+
+#![allow(clippy::unwrap_used)]
+
+mod adoption;
+mod bad_input;
+mod crashes;
+mod health;
+mod orders;
+mod state_files;
+mod step;
+mod support;

@@ -1,0 +1,161 @@
+//! A machine: a depot, a data folder, an agent that can be killed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+
+use rollcall_node::process::kill_by_environment;
+use tempfile::TempDir;
+
+use super::{Coordinator, GROUP, Package, eventually};
+
+/// A machine's disk.
+pub struct Machine {
+    dir: TempDir,
+    extra: String,
+}
+
+/// A running agent.
+pub struct Agent {
+    child: Child,
+}
+
+impl Machine {
+    /// With nothing on it.
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["depot", "gates"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        File::create(dir.path().join("witness")).unwrap();
+        Self { dir, extra: String::new() }
+    }
+
+    /// With these releases in its depot.
+    pub fn with(packages: &[Package]) -> Self {
+        let machine = Self::new();
+        packages.iter().for_each(|package| package.write(&machine.depot()));
+        machine
+    }
+
+    /// More for the agent's config.
+    pub fn config(mut self, text: &str) -> Self {
+        self.extra.push_str(text);
+        self
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn depot(&self) -> PathBuf {
+        self.dir.path().join("depot")
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    pub fn service(&self) -> PathBuf {
+        self.data().join("svc").join(GROUP)
+    }
+
+    /// The agent's command, not started yet.
+    pub fn command(&self, endpoints: &[String]) -> Command {
+        let config = self.dir.path().join("node.toml");
+        let text = format!(
+            "name = \"node-1\"\nendpoints = {endpoints:?}\ndata_dir = {:?}\n{}\n\
+             [[service]]\ngroup = \"{GROUP}\"\nsource = \"dir:{}\"\nhealth_check_interval = \"1s\"\n",
+            self.data(),
+            self.extra,
+            self.depot().display(),
+        );
+        fs::write(&config, text).unwrap();
+        let log = File::options().create(true).append(true).open(self.dir.path().join("agent.log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall-node"));
+        command
+            .arg("--config")
+            .arg(&config)
+            .env("WITNESS", self.dir.path().join("witness"))
+            .env("GATES", self.dir.path().join("gates"))
+            .env("ROLLCALL_LOG", "rollcall_node=debug")
+            .stderr(log);
+        command
+    }
+
+    /// Starts the agent.
+    pub fn start(&self, coordinator: &Coordinator) -> Agent {
+        Agent { child: self.command(&[coordinator.address()]).spawn().unwrap() }
+    }
+
+    /// What the agent has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("agent.log")).unwrap_or_default()
+    }
+
+    /// What hooks have written down: `begin|end HOOK PHASE ATTEMPT FENCE VERSION`.
+    pub fn witness(&self) -> Vec<String> {
+        fs::read_to_string(self.dir.path().join("witness")).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// How often a hook of a version was started.
+    pub fn starts(&self, hook: &str, version: u32) -> usize {
+        let is_start =
+            |line: &&String| line.starts_with(&format!("begin {hook} ")) && line.ends_with(&format!(" {version}"));
+        self.witness().iter().filter(is_start).count()
+    }
+
+    /// Waits until a hook of a version was started so often.
+    pub async fn until_started(&self, hook: &str, version: u32, times: usize) {
+        let what = format!("start {times} of {hook} in version {version}");
+        eventually(&what, || (self.starts(hook, version) >= times).then_some(())).await;
+    }
+
+    /// Lets a gated hook go on.
+    pub fn open(&self, hook: &str) {
+        File::create(self.dir.path().join("gates").join(hook)).unwrap();
+    }
+
+    /// The pid that the agent has recorded for the service.
+    pub fn recorded_pid(&self) -> Option<u32> {
+        let record = fs::read_to_string(self.service().join("instance")).ok()?;
+        let line = record.lines().find_map(|line| line.strip_prefix("pid = "))?;
+        line.parse().ok()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- agent\n{}\n--- witness\n{}", self.log(), self.witness().join("\n"));
+        }
+        let witness = self.dir.path().join("witness");
+        kill_by_environment("WITNESS", &witness.display().to_string());
+    }
+}
+
+impl Agent {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// As a crash would: only the agent dies.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits.
+    pub async fn terminate(mut self) -> ExitStatus {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        eventually("the agent's end", || self.child.try_wait().unwrap()).await
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
