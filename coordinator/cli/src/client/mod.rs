@@ -145,9 +145,13 @@ impl Client {
         attempts: &Attempts,
         request: Req,
         send: &impl AsyncFn(Channel, Request<Req>) -> Result<Response<Res>, Status>,
-    ) -> Verdict<Res> {
+    ) -> Verdict<Res>
+    where
+        Req: ApiRequest,
+    {
         let peer = &self.peers[index];
-        let limit = if self.peers.len() > 1 { ATTEMPT_TIMEOUT } else { self.timeout };
+        let has_another = self.peers.len() > 1 && !request.is_slow();
+        let limit = if has_another { ATTEMPT_TIMEOUT } else { self.timeout };
         let limit = limit.min(attempts.remaining());
         let channel = match peer.connect(limit).await {
             Ok(channel) => channel,

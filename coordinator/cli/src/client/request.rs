@@ -12,35 +12,58 @@ use rollcall_proto::v1::{
 pub trait ApiRequest: Clone {
     /// The id of a write that the cluster remembers; `None` for everything else.
     fn request_id(&self) -> Option<&str>;
+
+    /// Whether a peer may work on it for long, so that its silence is no reason to ask another one.
+    fn is_slow(&self) -> bool;
+}
+
+macro_rules! requests {
+    ($($request:ident: $request_id:expr, $is_slow:literal;)+) => {
+        $(impl ApiRequest for $request {
+            fn request_id(&self) -> Option<&str> {
+                let request_id: fn(&Self) -> Option<&str> = $request_id;
+                request_id(self)
+            }
+
+            fn is_slow(&self) -> bool {
+                $is_slow
+            }
+        })+
+    };
+}
+
+macro_rules! reads {
+    ($($request:ident),+ $(,)?) => {
+        requests! { $($request: |_| None, false;)+ }
+    };
 }
 
 macro_rules! writes {
     ($($request:ident),+ $(,)?) => {
-        $(impl ApiRequest for $request {
-            fn request_id(&self) -> Option<&str> {
-                self.options.as_ref().map(|options| options.request_id.as_str())
-            }
-        })+
+        requests! {
+            $($request: |request| request.options.as_ref().map(|options| options.request_id.as_str()), false;)+
+        }
     };
 }
 
-macro_rules! without_id {
+/// Changes of the peers are known by what they change, not by an id; a new peer catches up first.
+macro_rules! changes_of_peers {
     ($($request:ident),+ $(,)?) => {
-        $(impl ApiRequest for $request {
-            fn request_id(&self) -> Option<&str> {
-                None
-            }
-        })+
+        requests! { $($request: |_| None, true;)+ }
     };
+}
+
+reads! {
+    ClusterStatusRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest, ListChannelsRequest,
+    ListEventsRequest, ListGroupsRequest, ListNodesRequest, ListRolloutsRequest, ListTokensRequest,
+    PlanRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
 }
 
 writes! {
-    AddPeerRequest, ApplyGroupRequest, CreateChannelRequest, DeleteChannelRequest, DeleteGroupRequest, DemoteRequest,
-    PromoteRequest, RemoveNodeRequest, RemovePeerRequest, RolloutVerbRequest, StartRolloutRequest,
+    ApplyGroupRequest, CreateChannelRequest, DeleteChannelRequest, DeleteGroupRequest, DemoteRequest, PromoteRequest,
+    RemoveNodeRequest, RolloutVerbRequest, StartRolloutRequest,
 }
 
-without_id! {
-    ClusterStatusRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest, InitClusterRequest,
-    ListChannelsRequest, ListEventsRequest, ListGroupsRequest, ListNodesRequest, ListRolloutsRequest,
-    ListTokensRequest, PlanRolloutRequest, TransferLeaderRequest, WatchEventsRequest, WatchRolloutRequest,
+changes_of_peers! {
+    AddPeerRequest, InitClusterRequest, RemovePeerRequest, TransferLeaderRequest,
 }
