@@ -172,8 +172,12 @@ async fn without_a_majority_nothing_is_acknowledged_and_stale_reads_are_labelled
     for peer in cluster.peers.drain(1..).collect::<Vec<_>>() {
         peer.kill().await;
     }
-    // Its lease isn't over yet, so openraft takes it in: nobody can say what becomes of it.
-    let error = cluster.peers[0].propose_once(write("doubtful")).await.unwrap_err();
+    // Its lease isn't over yet, so openraft takes it in: nobody can say what becomes of it, although every later try is
+    // refused for certain.
+    let consensus = cluster.peers[0].consensus();
+    let deadline = Instant::now() + Duration::from_secs(7);
+    let doubtful = async move { consensus.propose_until(write_with_id("doubtful", "request-2"), deadline).await };
+    let error = cluster.peers[0].spawn(doubtful).await.unwrap_err();
     assert!(matches!(error, ProposeError::Unknown { .. }), "{error}");
     let error = cluster.peers[0].propose_once(write("refused")).await.unwrap_err();
     assert!(matches!(error, ProposeError::NotProposed { reason: NotProposed::QuorumLost }), "{error}");

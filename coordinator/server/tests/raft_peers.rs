@@ -165,11 +165,14 @@ async fn another_clusters_peer_is_refused_and_keeps_its_data() {
     let mut ours = Cluster::new(3, quick()).await;
     let mut theirs = Cluster::new(1, quick()).await;
     theirs.peers[0].propose(write("theirs")).await.unwrap().outcome.unwrap();
-    let leader = ours.await_leader().await;
-    let mistaken = (leader + 1) % 3;
-    let id = ours.peers[mistaken].id();
-    let stopped = ours.peers.remove(mistaken).kill().await;
-    // The peer is started with the other cluster's data directory.
+    // The peer that has the same id as theirs, so that only the cluster tells them apart.
+    let id = PeerId(1);
+    assert_eq!(ours.peers[0].id(), id);
+    let (consensus, to) = (ours.peers[1].consensus(), ours.peers[1].id());
+    ours.await_leader().await;
+    ours.peers[1].spawn(async move { consensus.transfer_leader(to).await }).await.unwrap();
+    let stopped = ours.peers.remove(0).kill().await;
+    // It is started with the other cluster's data directory.
     let foreign = theirs.peers.remove(0).kill().await;
     let cluster = foreign.dir.clone();
     let foreign = stopped.restart_with(&cluster).await;

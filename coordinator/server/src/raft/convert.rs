@@ -138,3 +138,62 @@ impl From<TransferLeaderReplyV1> for TransferLeaderResponse<TypeConfig> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use openraft::vote::RaftLeaderId as _;
+
+    use super::*;
+    use crate::storage::types::{Entry, LeaderId, log_id};
+
+    fn vote() -> Vote {
+        Vote { leader_id: LeaderId::new(7, 3), committed: true }
+    }
+
+    /// A lost flag makes voters refuse a planned change of leader that they have not heard of yet.
+    #[test]
+    fn a_vote_request_keeps_all_it_says() {
+        for leadership_transfer in [false, true] {
+            let mut request = VoteRequest::<TypeConfig>::new(vote(), Some(log_id(6, 40)));
+            request.leadership_transfer = leadership_transfer;
+            assert_eq!(VoteRequest::from(VoteRequestV1::from(request.clone())), request);
+        }
+    }
+
+    #[test]
+    fn replies_keep_all_they_say() {
+        let voted = VoteResponse::<TypeConfig> { vote: vote(), vote_granted: true, last_log_id: Some(log_id(6, 40)) };
+        assert_eq!(VoteResponse::from(VoteReplyV1::from(voted.clone())), voted);
+        let results: [StreamAppendResult<TypeConfig>; 4] = [
+            Ok(None),
+            Ok(Some(log_id(6, 40))),
+            Err(StreamAppendError::Conflict(log_id(6, 40))),
+            Err(StreamAppendError::HigherVote(vote())),
+        ];
+        for result in results {
+            assert_eq!(StreamAppendResult::<TypeConfig>::from(AppendedV1::from(result.clone())), result);
+        }
+        let transfers: [TransferLeaderResponse<TypeConfig>; 3] = [
+            Ok(()),
+            Err(TransferLeaderError::VoteChanged { expected: vote(), actual: vote() }),
+            Err(TransferLeaderError::LogNotFlushed { expected: Some(log_id(6, 40)), actual: None }),
+        ];
+        for transfer in transfers {
+            assert_eq!(TransferLeaderResponse::from(TransferLeaderReplyV1::from(transfer.clone())), transfer);
+        }
+    }
+
+    #[test]
+    fn a_transfer_and_an_append_keep_all_they_say() {
+        let transfer = TransferLeaderRequest::<TypeConfig>::new(vote(), 9, Some(log_id(6, 40)));
+        assert_eq!(TransferLeaderRequest::from(TransferLeaderV1::from(&transfer)), transfer);
+        let append = AppendEntriesRequest::<TypeConfig> {
+            vote: vote(),
+            prev_log_id: Some(log_id(6, 40)),
+            entries: vec![Entry { log_id: log_id(7, 41), payload: openraft::EntryPayload::Blank }],
+            leader_commit: Some(log_id(6, 39)),
+        };
+        let back = AppendEntriesRequest::try_from(AppendV1::from(append.clone())).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{append:?}"));
+    }
+}

@@ -200,3 +200,53 @@ pub(super) fn seal<T: Encode>(message: &T) -> Bytes {
 pub(super) fn open<T: Decode<()>>(frame: &[u8]) -> Result<T, CodecError> {
     bincode::open(Kind::PEER_MESSAGE, frame)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(frame: &[u8]) -> String {
+        frame.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The bytes of format version 1, for ever: peers of two releases talk to each other while one is updated.
+    #[test]
+    fn golden_bytes_of_version_1() {
+        let vote = VoteV1 { term: 7, node: 3, committed: true };
+        let id = LogIdV1 { term: 6, index: 300 };
+        let request = |body| RequestV1 { cluster: ClusterId([0xAB; 16]), from: PeerId(1), to: PeerId(3), body };
+        let vote_request = VoteRequestV1 { vote, last_log_id: Some(id), leadership_transfer: true };
+        let entry = EntryV1 { log_id: id, payload: crate::storage::PayloadV1::Blank };
+        let append = AppendV1 { vote, prev_log_id: None, entries: vec![entry], leader_commit: Some(id) };
+        let golden = [
+            (
+                seal(&request(BodyV1::Vote(vote_request))),
+                "c50501001c000000bcfab253abababababababababababababababab0103000703010106fb2c0101",
+            ),
+            (
+                seal(&request(BodyV1::Append(append))),
+                "c505010022000000b354ed03abababababababababababababababab010302070301000106fb2c01000106fb2c01",
+            ),
+            (seal(&request(BodyV1::Identify)), "c505010013000000ee0d2906abababababababababababababababab010306"),
+            (
+                seal(&request(BodyV1::ReadIndex { timeout_ms: 250 })),
+                "c50501001400000045395e7eabababababababababababababababab010309fa",
+            ),
+            (seal(&ReplyV1::Appended(AppendedV1::Upto(Some(id)))), "c505010007000000e07b86d902000106fb2c01"),
+            (seal(&ReplyV1::Refused(RefusalV1::Blank { addressed: PeerId(3) })), "c50501000300000056fc39ba000003"),
+        ];
+        for (frame, expected) in golden {
+            assert_eq!(hex(&frame), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_short_or_of_another_kind_is_refused() {
+        let frame = seal(&ReplyV1::Joined);
+        assert_eq!(open::<ReplyV1>(&frame), Ok(ReplyV1::Joined));
+        for cut in 0..frame.len() {
+            assert!(open::<ReplyV1>(&frame[..cut]).is_err());
+        }
+        assert!(open::<ReplyV1>(&bincode::seal(Kind::VOTE, &ReplyV1::Joined)).is_err());
+    }
+}
