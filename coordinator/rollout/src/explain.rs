@@ -98,7 +98,7 @@ pub fn turns<'a>(state: &'a State, rollout: &'a Rollout) -> Vec<(&'a Step, Waiti
     let (mut begun, mut rest): (Vec<&Step>, Vec<&Step>) = rollout
         .steps
         .values()
-        .filter(|step| step.phase != Phase::Queued || queue.iter().all(|queued| queued.step.node != step.node))
+        .filter(|step| step.phase != Phase::Queued || Candidate::new(state, rollout, step.node).is_none())
         .partition(|step| step.fence.is_some());
     begun.sort_by_key(|step| step.fence);
     begun.extend(queue.iter().map(|queued| queued.step));

@@ -1,3 +1,16 @@
 //! The coordinator peer: storage, consensus, sessions, services.
+//!
+//! [`app`] puts it together. Writes go down from `services`, `sessions` and `leader` through [`raft`] into the log; what
+//! the log says comes back up as applied states, from which answers, orders and plans are derived.
+
+pub mod app;
+pub mod config;
+mod convert;
+mod http;
+mod leader;
+pub mod logging;
+mod metrics;
 pub mod raft;
+mod services;
+mod sessions;
 pub mod storage;

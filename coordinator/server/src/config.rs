@@ -1,0 +1,161 @@
+//! What a peer is configured with: flags over environment over file over defaults.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Parser, ValueEnum};
+use serde::Deserialize;
+
+use crate::raft::Tuning;
+
+const DEFAULT_DATA_DIR: &str = "/var/lib/rollcall-coordinator";
+const DEFAULT_GRPC: &str = "127.0.0.1:7400";
+const DEFAULT_HTTP: &str = "127.0.0.1:7480";
+
+/// A permanent peer of a Rollcall cluster.
+#[derive(Debug, Parser)]
+#[command(name = "rollcall-coordinator", version, about, long_about = None, after_help = EXAMPLE)]
+pub struct Args {
+    /// TOML file with any of: data_dir, grpc, advertise, http.
+    #[arg(long, value_name = "FILE", env = "ROLLCALL_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// This peer's own folder: its log, its snapshots, its identity [default: /var/lib/rollcall-coordinator].
+    #[arg(long, value_name = "DIR", env = "ROLLCALL_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Where to listen for gRPC: agents, operators and the other peers [default: 127.0.0.1:7400].
+    #[arg(long, value_name = "HOST:PORT", env = "ROLLCALL_GRPC")]
+    pub grpc: Option<String>,
+    /// How the others reach it [default: the address of --grpc].
+    #[arg(long, value_name = "HOST:PORT", env = "ROLLCALL_ADVERTISE")]
+    pub advertise: Option<String>,
+    /// Where to listen for HTTP: status page, metrics, probes [default: 127.0.0.1:7480].
+    #[arg(long, value_name = "HOST:PORT", env = "ROLLCALL_HTTP")]
+    pub http: Option<String>,
+    /// How log lines look on stderr.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "ROLLCALL_LOG_FORMAT")]
+    pub log_format: LogFormat,
+    /// What is logged: off, error, warn, info, debug, trace, or per module like info,rollcall_coordinator=debug.
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "ROLLCALL_LOG")]
+    pub log: String,
+}
+
+const EXAMPLE: &str = "\
+Example: three peers on three machines
+  rollcall-coordinator --data-dir /var/lib/rollcall --grpc 0.0.0.0:7400 --advertise 10.0.0.1:7400
+  … and so on the other two; then, once, from anywhere:
+  rollcall --endpoints 10.0.0.1:7400 cluster init 10.0.0.2:7400 10.0.0.3:7400";
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What a peer runs with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Its own folder.
+    pub data_dir: PathBuf,
+    /// Where it listens for gRPC.
+    pub grpc: String,
+    /// How the others reach it; none: the address it listens at.
+    pub advertise: Option<String>,
+    /// Where it listens for HTTP.
+    pub http: String,
+    /// The numbers of consensus.
+    pub tuning: Tuning,
+}
+
+/// What the file may say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    data_dir: Option<PathBuf>,
+    grpc: Option<String>,
+    advertise: Option<String>,
+    http: Option<String>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file can't be read.
+    #[error("can't read the configuration {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file isn't what it should be.
+    #[error("{}: {what}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Line, key, and what was expected.
+        what: String,
+    },
+}
+
+impl Config {
+    /// Brings flags, environment and file together.
+    ///
+    /// # Errors
+    /// Names the file, and the line and key in it.
+    pub fn load(args: &Args) -> Result<Self, ConfigError> {
+        let file = args.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        let pick = |flag: &Option<String>, file: Option<String>| flag.clone().or(file);
+        Ok(Self {
+            data_dir: args.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
+            grpc: pick(&args.grpc, file.grpc).unwrap_or_else(|| DEFAULT_GRPC.to_owned()),
+            advertise: pick(&args.advertise, file.advertise),
+            http: pick(&args.http, file.http).unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
+            tuning: Tuning::default(),
+        })
+    }
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text =
+            fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        toml::from_str(&text).map_err(|error: toml::de::Error| ConfigError::Invalid {
+            path: path.to_owned(),
+            what: error.to_string().trim_end().to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, flags: &[&str]) -> Result<Config, ConfigError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("peer.toml");
+        fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap().to_owned();
+        let argv = ["rollcall-coordinator", "--config", &path].into_iter().chain(flags.iter().copied());
+        Config::load(&Args::parse_from(argv))
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_defaults() {
+        let config = load("grpc = \"10.0.0.1:1\"\nhttp = \"10.0.0.1:2\"", &["--http", "10.0.0.1:3"]).unwrap();
+        assert_eq!((config.grpc.as_str(), config.http.as_str()), ("10.0.0.1:1", "10.0.0.1:3"));
+        assert_eq!(config.data_dir, Path::new(DEFAULT_DATA_DIR));
+    }
+
+    #[test]
+    fn a_wrong_key_is_named_with_its_line_and_what_was_expected() {
+        let error = load("grpc = \"10.0.0.1:1\"\ndatadir = \"/x\"", &[]).unwrap_err().to_string();
+        for part in ["peer.toml", "line 2", "datadir", "data_dir"] {
+            assert!(error.contains(part), "{part} isn't in: {error}");
+        }
+        let error = load("grpc = 7400", &[]).unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("string"), "{error}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Nodes and their services.
+
+use rollcall_proto::v1;
+use rollcall_rollout::{Health, Instance, Node, Phase, Presence, Service};
+
+use super::moment;
+
+/// A node.
+pub fn node(node: &Node) -> v1::Node {
+    let session = node.session();
+    let services = node
+        .services
+        .iter()
+        .map(|(group, service)| v1::NodeServiceState { group: group.to_string(), member: Some(member(node, service)) });
+    v1::Node {
+        node_id: node.id.to_string(),
+        name: node.name.to_string(),
+        presence: presence(node).to_owned(),
+        presence_since: Some(moment(match &node.presence {
+            Presence::Present(session) => session.opened_at,
+            Presence::Away { since } | Presence::Departed { since } => *since,
+        })),
+        host_peer_id: session.map_or(0, |session| session.host.0),
+        session_epoch: session.map_or(0, |session| session.epoch.0),
+        address: node.address.clone(),
+        boot_id: node.boot_id.to_string(),
+        machine_id: node.machine_id.clone(),
+        agent_version: node.agent_version.clone(),
+        labels: node.labels.clone().into_iter().collect(),
+        services: services.collect(),
+        highest_fence: node.highest_fence.0,
+    }
+}
+
+/// A node's part in one group.
+pub fn member(node: &Node, service: &Service) -> v1::Member {
+    v1::Member {
+        node_id: node.id.to_string(),
+        node_name: node.name.to_string(),
+        presence: presence(node).to_owned(),
+        release: service.release.as_ref().map(ToString::to_string).unwrap_or_default(),
+        health: health(service.health).into(),
+        health_detail: service.health_detail.clone(),
+        health_since: Some(moment(service.health_since)),
+        primary: service.primary,
+        priority: service.priority,
+        instance: service.instance.as_ref().map(instance),
+    }
+}
+
+fn presence(node: &Node) -> &'static str {
+    match node.presence {
+        Presence::Present(_) => "present",
+        Presence::Away { .. } => "away",
+        Presence::Departed { .. } => "departed",
+    }
+}
+
+fn instance(instance: &Instance) -> v1::Instance {
+    v1::Instance {
+        pid: instance.pid,
+        start_time: instance.start_time,
+        boot_id: instance.boot_id.to_string(),
+        release: instance.release.to_string(),
+    }
+}
+
+fn health(health: Health) -> v1::Health {
+    match health {
+        Health::Healthy => v1::Health::Healthy,
+        Health::Warning => v1::Health::Warning,
+        Health::Critical => v1::Health::Critical,
+        Health::Unknown => v1::Health::Unknown,
+        Health::Unprovisioned => v1::Health::Unprovisioned,
+    }
+}
+
+/// A phase.
+pub(super) fn phase(phase: Phase) -> v1::Phase {
+    match phase {
+        Phase::Queued => v1::Phase::Queued,
+        Phase::Granted => v1::Phase::Granted,
+        Phase::Preparing => v1::Phase::Preparing,
+        Phase::Draining => v1::Phase::Draining,
+        Phase::Stopping => v1::Phase::Stopping,
+        Phase::Installing => v1::Phase::Installing,
+        Phase::Rebooting => v1::Phase::Rebooting,
+        Phase::Starting => v1::Phase::Starting,
+        Phase::Verifying => v1::Phase::Verifying,
+        Phase::Succeeded => v1::Phase::Succeeded,
+        Phase::Failed => v1::Phase::Failed,
+        Phase::Skipped => v1::Phase::Skipped,
+    }
+}

@@ -1,0 +1,48 @@
+//! `rollcall-coordinator`: parses what it is given, and runs the peer until it is told to stop.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use rollcall_coordinator::config::{Args, Config};
+use rollcall_coordinator::{app, logging};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A peer needs little: two threads serve agents by the thousand, and disks have threads of their own.
+const WORKER_THREADS: usize = 2;
+
+/// BOUND: for work that blocks: reading the log at the start, snapshots, plans.
+const BLOCKING_THREADS: usize = 8;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rollcall-coordinator: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    logging::init(&args.log, args.log_format)?;
+    let config = Config::load(args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .context("the runtime can't start")?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).context("can't listen for SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("can't listen for SIGINT")?;
+        let told_to_stop = async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        Ok(app::run(config, told_to_stop).await?)
+    })
+}

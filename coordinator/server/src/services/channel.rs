@@ -1,0 +1,89 @@
+//! `ChannelService`.
+
+use rollcall_proto::v1;
+use rollcall_proto::v1::channel_service_server::ChannelService;
+use rollcall_rollout::{Command, Reply};
+use tonic::{Request, Response, Status};
+
+use super::api::{Api, Call};
+use crate::convert;
+
+/// Channels.
+pub struct Channels(pub Api);
+
+#[tonic::async_trait]
+impl ChannelService for Channels {
+    async fn list(
+        &self,
+        request: Request<v1::ListChannelsRequest>,
+    ) -> Result<Response<v1::ListChannelsResponse>, Status> {
+        let call = Call::of(&request);
+        let view = self.0.read(&call, request.into_inner().options).await?;
+        let channels = view.state.channels().values().map(convert::channel).collect();
+        Ok(Response::new(v1::ListChannelsResponse { revision: view.revision.0, channels }))
+    }
+
+    async fn create(
+        &self,
+        request: Request<v1::CreateChannelRequest>,
+    ) -> Result<Response<v1::CreateChannelResponse>, Status> {
+        let call = Call::of(&request);
+        let v1::CreateChannelRequest { name, options } = request.into_inner();
+        let channel = convert::required("name", &name)?;
+        let written = self.0.write(&call, options, Command::CreateChannel { channel }).await?;
+        Ok(Response::new(v1::CreateChannelResponse { revision: written.revision.0 }))
+    }
+
+    async fn delete(
+        &self,
+        request: Request<v1::DeleteChannelRequest>,
+    ) -> Result<Response<v1::DeleteChannelResponse>, Status> {
+        let call = Call::of(&request);
+        let v1::DeleteChannelRequest { name, options } = request.into_inner();
+        let channel = convert::required("name", &name)?;
+        let written = self.0.write(&call, options, Command::DeleteChannel { channel }).await?;
+        Ok(Response::new(v1::DeleteChannelResponse { revision: written.revision.0 }))
+    }
+
+    async fn promote(&self, request: Request<v1::PromoteRequest>) -> Result<Response<v1::PromoteResponse>, Status> {
+        let call = Call::of(&request);
+        let v1::PromoteRequest { ident, channel, digest, options } = request.into_inner();
+        let command = Command::Promote {
+            release: convert::required("ident", &ident)?,
+            channel: convert::required("channel", &channel)?,
+            digest: convert::optional("digest", &digest)?,
+        };
+        let written = self.0.write(&call, options, command).await?;
+        let started = match written.reply {
+            Reply::Promoted(started) => started,
+            other => return Err(unexpected(&other)),
+        };
+        Ok(Response::new(v1::PromoteResponse {
+            revision: written.revision.0,
+            started_rollout_ids: started.iter().map(ToString::to_string).collect(),
+        }))
+    }
+
+    async fn demote(&self, request: Request<v1::DemoteRequest>) -> Result<Response<v1::DemoteResponse>, Status> {
+        let call = Call::of(&request);
+        let v1::DemoteRequest { ident, channel, options } = request.into_inner();
+        let command = Command::Demote {
+            release: convert::required("ident", &ident)?,
+            channel: convert::required("channel", &channel)?,
+        };
+        let written = self.0.write(&call, options, command).await?;
+        let stopped = match written.reply {
+            Reply::Demoted(stopped) => stopped,
+            other => return Err(unexpected(&other)),
+        };
+        Ok(Response::new(v1::DemoteResponse {
+            revision: written.revision.0,
+            stopped_rollout_ids: stopped.iter().map(ToString::to_string).collect(),
+        }))
+    }
+}
+
+/// A peer of a version that answers differently.
+pub(super) fn unexpected(reply: &Reply) -> Status {
+    Status::internal(format!("the log answers {reply:?}; are the peers of different versions?"))
+}

@@ -1,0 +1,72 @@
+//! `NodeService`.
+
+use rollcall_ident::{GroupName, NodeId, NodeName, RequestId};
+use rollcall_proto::v1;
+use rollcall_proto::v1::node_service_server::NodeService;
+use rollcall_rollout::{Command, State};
+use tonic::{Request, Response, Status};
+
+use super::api::{Api, Call, find_node};
+use crate::convert;
+
+/// BOUND: a page; a node takes about a kilobyte.
+const PAGE: (usize, usize) = (200, 1_000);
+
+/// The registry of nodes.
+pub struct Nodes(pub Api);
+
+#[tonic::async_trait]
+impl NodeService for Nodes {
+    async fn list(&self, request: Request<v1::ListNodesRequest>) -> Result<Response<v1::ListNodesResponse>, Status> {
+        let call = Call::of(&request);
+        let v1::ListNodesRequest { group, options, page_size, page_token } = request.into_inner();
+        let group = convert::optional::<GroupName>("group", &group)?;
+        let size = convert::page_size(page_size, PAGE.0, PAGE.1);
+        let after = convert::page_token::<NodeName>(&page_token)?;
+        let view = self.0.read(&call, options).await?;
+        let mut behind = view
+            .state
+            .nodes_by_name(after.as_ref())
+            .filter(|node| group.as_ref().is_none_or(|group| node.services.contains_key(group)));
+        let page: Vec<_> = behind.by_ref().take(size).collect();
+        let next_page_token = match (page.last(), behind.next()) {
+            (Some(last), Some(_)) => last.name.to_string(),
+            _ => String::new(),
+        };
+        let nodes = page.into_iter().map(convert::node).collect();
+        Ok(Response::new(v1::ListNodesResponse { revision: view.revision.0, nodes, next_page_token }))
+    }
+
+    async fn get(&self, request: Request<v1::GetNodeRequest>) -> Result<Response<v1::GetNodeResponse>, Status> {
+        let call = Call::of(&request);
+        let v1::GetNodeRequest { node, options } = request.into_inner();
+        let view = self.0.read(&call, options).await?;
+        let node = convert::node(find_node(&view.state, &node)?);
+        Ok(Response::new(v1::GetNodeResponse { revision: view.revision.0, node: Some(node) }))
+    }
+
+    async fn remove(
+        &self,
+        request: Request<v1::RemoveNodeRequest>,
+    ) -> Result<Response<v1::RemoveNodeResponse>, Status> {
+        let call = Call::of(&request);
+        let v1::RemoveNodeRequest { node, force, options } = request.into_inner();
+        let request_id = options.as_ref().map_or("", |options| &options.request_id);
+        let request_id = convert::optional::<RequestId>("request_id", request_id)?;
+        let view = self.0.read(&call, None).await?;
+        let node = match removed_before(&view.state, request_id.as_ref()) {
+            Some(node) => node,
+            None => find_node(&view.state, &node)?.id,
+        };
+        let written = self.0.write(&call, options, Command::RemoveNode { node, force }).await?;
+        Ok(Response::new(v1::RemoveNodeResponse { revision: written.revision.0 }))
+    }
+}
+
+/// The node that a first try of the same request removed: its name leads nowhere any more.
+fn removed_before(state: &State, id: Option<&RequestId>) -> Option<NodeId> {
+    match state.requested(id?)? {
+        Command::RemoveNode { node, .. } => Some(*node),
+        _ => None,
+    }
+}
