@@ -1,6 +1,7 @@
 //! A peer's storage, killed (SIGKILL) at any moment: nothing that was acknowledged is lost, and it always opens again.
 //!
 //! The child is this very test binary, running the one test that is ignored otherwise.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
 
 mod storage_support;
 

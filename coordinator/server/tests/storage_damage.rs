@@ -1,4 +1,5 @@
 //! Damage of any file: cut off anywhere, any bit flipped. It is detected or healed, and never served.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
 
 mod storage_support;
 
@@ -220,4 +221,31 @@ async fn a_lost_history_is_filled_from_the_snapshot_and_the_log() {
     let revisions: Vec<_> = page.records.iter().map(|record| record.revision.0).collect();
     assert_eq!(revisions, (1..=LAST).collect::<Vec<_>>());
     assert_eq!((page.floor, page.applied, page.next), (Revision(0), Revision(LAST), Revision(LAST + 1)));
+}
+
+#[tokio::test]
+async fn a_record_that_is_gone_from_the_history_is_noticed() {
+    for lost in [1, LAST / 2, LAST] {
+        let whole = a_peer(true).await;
+        let db = sled::open(whole.path().join("history")).unwrap();
+        let mut key = vec![b'r'];
+        key.extend(lost.to_be_bytes());
+        key.extend([0, 0]);
+        assert!(db.remove(key).unwrap().is_some(), "there was no record {lost}");
+        db.flush().unwrap();
+        drop(db);
+        let dir = DataDir::lock(whole.path()).unwrap();
+        let storage = Storage::open_chunked(&dir, CHUNK_BYTES).unwrap();
+        let error = storage.history.read(Revision(1), 1000).await.unwrap_err();
+        assert!(matches!(error, HistoryError::Unavailable { .. }), "{error}");
+        // From then on it says what it doesn't have, and the next start fills it again.
+        let error = storage.history.read(Revision(1), 1000).await.unwrap_err();
+        assert_eq!(error, HistoryError::Compacted { floor: Revision(LAST) });
+        drop((storage, dir));
+        assert_eq!(served(whole.path()).await.unwrap(), END);
+        let dir = DataDir::lock(whole.path()).unwrap();
+        let mut storage = Storage::open_chunked(&dir, CHUNK_BYTES).unwrap();
+        apply_committed(&mut storage).await.unwrap();
+        assert_eq!(storage.history.read(Revision(1), 1000).await.unwrap().records.len() as u64, LAST);
+    }
 }

@@ -1,4 +1,5 @@
 //! The Raft log: what it acknowledges it keeps, wherever it is interrupted.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
 
 mod storage_support;
 

@@ -1,4 +1,5 @@
 //! State machine, snapshots and history: what a restart, a snapshot and another peer see.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
 
 mod storage_support;
 

@@ -1,4 +1,5 @@
 //! openraft's own suite for storage, against ours.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
 
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};

@@ -119,6 +119,10 @@ impl TryFrom<StoredMembershipV1> for StoredMembership {
 
 /// What an entry carries.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all entries are commands: a box would be one more allocation each"
+)]
 pub enum PayloadV1 {
     /// Nothing: a new leader's first entry.
     Blank,

@@ -9,6 +9,9 @@
 //! - Between [`floor`](HistoryPage::floor) and [`applied`](HistoryPage::applied) it is complete: a revision that has no
 //!   record there had no events.
 
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
 use rollcall_ident::Revision;
 use rollcall_rollout::HistoryRecord;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -74,28 +77,55 @@ pub struct HistoryBounds {
     pub applied: Revision,
 }
 
-/// A handle on the history. Clones share it; the thread ends with the last of them.
+/// A handle on the history. Clones share it; dropping the last of them waits until its files are closed.
 #[derive(Debug, Clone)]
 pub struct History {
-    pub(super) commands: mpsc::Sender<Command>,
-    pub(super) bounds: watch::Receiver<HistoryBounds>,
+    worker: Arc<Worker>,
+    bounds: watch::Receiver<HistoryBounds>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    /// `None` only while it is dropped: the thread ends with its queue.
+    commands: Option<mpsc::Sender<Command>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.commands.take());
+        // Whoever opens the folder next, in this process too, must not find it locked.
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the event history panicked");
+        }
+    }
 }
 
 impl History {
+    pub(super) fn new(
+        commands: mpsc::Sender<Command>,
+        bounds: watch::Receiver<HistoryBounds>,
+        thread: JoinHandle<()>,
+    ) -> Self {
+        Self { worker: Arc::new(Worker { commands: Some(commands), thread: Some(thread) }), bounds }
+    }
+
     /// Up to `limit` records from revision `from` on, fewer if they are large.
     ///
     /// # Errors
     /// [`HistoryError::Compacted`] if events at or after `from` have been dropped.
     pub async fn read(&self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
         let (reply, answer) = oneshot::channel();
-        self.commands.send(Command::Read { from, limit, reply }).await.map_err(|_| ended())?;
+        self.commands()?.send(Command::Read { from, limit, reply }).await.map_err(|_| ended())?;
         answer.await.map_err(|_| ended())?
     }
 
     /// [`read`](Self::read) for a thread that may block.
     pub(super) fn read_blocking(&self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
         let (reply, answer) = oneshot::channel();
-        self.commands.blocking_send(Command::Read { from, limit, reply }).map_err(|_| ended())?;
+        self.commands()?.blocking_send(Command::Read { from, limit, reply }).map_err(|_| ended())?;
         answer.blocking_recv().map_err(|_| ended())?
     }
 
@@ -117,10 +147,9 @@ impl History {
     /// Returns once everything recorded so far is on disk.
     pub async fn flush(&self) {
         let (reply, answer) = oneshot::channel();
-        if self.commands.send(Command::Flush { reply }).await.is_ok() {
-            // A history that has ended keeps nothing; it is rebuilt at the next start.
-            let _ = answer.await;
-        }
+        self.send(Command::Flush { reply }).await;
+        // A history that has ended keeps nothing; it is rebuilt at the next start.
+        let _ = answer.await;
     }
 
     /// Records what entries up to `applied` did. Waits only if the thread is far behind.
@@ -128,11 +157,22 @@ impl History {
         self.send(Command::Append { records, applied }).await;
     }
 
-    pub(super) async fn send(&self, command: Command) {
-        if self.commands.send(command).await.is_err() {
-            // Logged by the thread when it ended. The state machine goes on: nothing depends on the history.
-            tracing::debug!("the history has ended");
+    /// The thread logs why it ended, if it does. The state machine goes on: nothing depends on the history.
+    async fn send(&self, command: Command) {
+        if let Ok(commands) = self.commands() {
+            let _ = commands.send(command).await;
         }
+    }
+
+    /// [`send`](Self::send) for a thread that may block.
+    pub(super) fn send_blocking(&self, command: Command) {
+        if let Ok(commands) = self.commands() {
+            let _ = commands.blocking_send(command);
+        }
+    }
+
+    fn commands(&self) -> Result<&mpsc::Sender<Command>, HistoryError> {
+        self.worker.commands.as_ref().ok_or_else(ended)
     }
 }
 

@@ -33,7 +33,7 @@ impl History {
         let (publish, bounds) = watch::channel(HistoryBounds::default());
         let (opened, wait) = std::sync::mpsc::sync_channel(1);
         let path = dir.to_owned();
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("rollcall-history".into())
             .spawn(move || {
                 let mut keeper = Keeper { dir: path, book: Err("not opened yet".into()), publish, retry_at: None };
@@ -45,7 +45,7 @@ impl History {
             .map_err(|error| StorageError::io("start the thread of the history in", dir, error))?;
         // A thread that ended before it could answer has logged why; its handle reports it to every reader.
         let _ = wait.recv();
-        Ok(Self { commands, bounds })
+        Ok(Self::new(commands, bounds, thread))
     }
 }
 

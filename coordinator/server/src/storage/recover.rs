@@ -116,7 +116,7 @@ fn refill_if_doubtful(
     match (snapshots.current(), loaded) {
         (Some(current), Some(loaded)) => fill_history(history, &current.snapshot, loaded),
         _ => {
-            reset_history(history, Revision(0));
+            history.send_blocking(Command::Reset { floor: Revision(0) });
             Ok(())
         }
     }
@@ -125,21 +125,12 @@ fn refill_if_doubtful(
 /// Replaces the history by the one in a snapshot.
 pub(super) fn fill_history(history: &History, file: &SnapshotFile, contents: &Loaded) -> Result<(), StorageError> {
     let last = Revision(contents.head.last_log_id.map_or(0, |last| last.index));
-    reset_history(history, contents.history_floor);
+    history.send_blocking(Command::Reset { floor: contents.history_floor });
     file.load(|records: Vec<HistoryRecord>| {
         let applied = records.last().map_or(contents.history_floor, |record| record.revision);
-        send(history, Command::Append { records, applied });
+        history.send_blocking(Command::Append { records, applied });
         Ok(())
     })?;
-    send(history, Command::Append { records: Vec::new(), applied: last });
+    history.send_blocking(Command::Append { records: Vec::new(), applied: last });
     Ok(())
-}
-
-fn reset_history(history: &History, floor: Revision) {
-    send(history, Command::Reset { floor });
-}
-
-/// A history that has ended keeps nothing, and nothing depends on it.
-fn send(history: &History, command: Command) {
-    let _ = history.commands.blocking_send(command);
 }

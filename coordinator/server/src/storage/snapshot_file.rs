@@ -29,6 +29,7 @@ pub(super) struct HeadV1 {
 
 /// One envelope of the file.
 #[derive(Debug, Encode, Decode)]
+#[expect(clippy::large_enum_variant, reason = "one at a time is on the stack")]
 enum SectionV1 {
     Head(HeadV1),
     State(State),

@@ -5,7 +5,10 @@
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
 
 use openraft::RaftSnapshotBuilder as _;
 use openraft::storage::{IOFlushed, RaftLogStorage, RaftLogStorageExt as _, RaftStateMachine};
@@ -13,7 +16,7 @@ use openraft::type_config::TypeConfigExt as _;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use rollcall_coordinator::storage::types::{Entry, TypeConfig, Vote, log_id};
-use rollcall_coordinator::storage::{DataDir, Storage, VoteV1};
+use rollcall_coordinator::storage::{DataDir, LogStore, Storage, VoteV1};
 
 use super::sample::entry;
 
@@ -29,17 +32,19 @@ const GENERATION: &str = "LOGTOOL_GENERATION";
 /// Runs until it is killed.
 pub fn run(dir: &Path, seed: u64) -> anyhow::Result<()> {
     let generation: u64 = std::env::var(GENERATION).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(async {
         let dir = DataDir::lock(dir)?;
         let storage = Storage::open_chunked(&dir, CHUNK_BYTES)?;
         let rng = SmallRng::seed_from_u64(seed.wrapping_add(generation));
-        Child { storage, rng, term: 1, next: 0, snapshot_at: 0 }.run(generation).await
+        Child { storage, dir, rng, term: 1, next: 0, snapshot_at: 0 }.run(generation).await
     })
 }
 
 struct Child {
     storage: Storage,
+    /// Behind the storage: its lock goes last.
+    dir: DataDir,
     rng: SmallRng,
     term: u64,
     next: u64,
@@ -53,6 +58,8 @@ impl Child {
             self.next = last.index + 1;
             // Recovered, so it counts: a leader that hears of it takes it for durable, and commits it.
             say("A", last.index);
+            // As a peer that waits for an election: nothing else makes the recovered tail durable meanwhile.
+            tokio::time::sleep(Duration::from_millis(self.rng.random_range(0..20))).await;
             self.storage.log.save_committed(Some(last)).await?;
         }
         super::verify::apply_committed(&mut self.storage).await?;
@@ -63,7 +70,7 @@ impl Child {
             match self.rng.random_range(0..100) {
                 0..=2 => self.change_term().await?,
                 3..=5 => self.append_and_truncate().await?,
-                6 => self.restart_in_the_middle(generation).await?,
+                6 => return self.restart(generation).await,
                 _ => self.append().await?,
             }
             if self.next > self.snapshot_at + SNAPSHOT_EVERY {
@@ -137,17 +144,43 @@ impl Child {
         Ok(())
     }
 
-    async fn restart_in_the_middle(&mut self, generation: u64) -> anyhow::Result<()> {
+    /// Makes way for a new process, with writes that nobody has waited for.
+    async fn restart(mut self, generation: u64) -> anyhow::Result<()> {
         let count = self.rng.random_range(1..200);
         let entries: Vec<_> = (self.next..self.next + count).map(|index| entry(self.term, index)).collect();
-        self.storage.log.append(entries, IOFlushed::noop()).await?;
-        // What is written is in the page cache, and nobody has synced it.
+        if self.rng.random() {
+            // Killed at any step of a write.
+            self.storage.log.append(entries, IOFlushed::noop()).await?;
+        } else {
+            // Killed between a write and its sync.
+            let dir = self.dir.path().to_owned();
+            drop(self.storage);
+            write_unsynced(&dir, entries).await?;
+        }
         let mut arguments = std::env::args_os();
-        let program = arguments.next().ok_or_else(|| anyhow::anyhow!("no program name"))?;
-        let error =
-            std::process::Command::new(program).args(arguments).env(GENERATION, (generation + 1).to_string()).exec();
-        Err(error.into())
+        let program = arguments.next().context("no program name")?;
+        let command = &mut std::process::Command::new(program);
+        Err(command.args(arguments).env(GENERATION, (generation + 1).to_string()).exec().into())
     }
+}
+
+/// Appends entries to the newest file of the log as a process does that dies before it can sync them: they are in the page
+/// cache and nowhere else.
+async fn write_unsynced(dir: &Path, entries: Vec<Entry>) -> anyhow::Result<()> {
+    // Another log turns them into records; the same bytes may stand in any file.
+    let scratch = dir.join("scratch");
+    let mut log = LogStore::open(&scratch)?;
+    let newest = |dir: &Path| -> anyhow::Result<PathBuf> {
+        let files = std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+        files.into_iter().filter(|path| path.extension().is_some()).max().context("a log without files")
+    };
+    let before = usize::try_from(std::fs::metadata(newest(&scratch)?)?.len())?;
+    log.blocking_append(entries).await?;
+    let records = std::fs::read(newest(&scratch)?)?.split_off(before);
+    drop(log);
+    std::fs::remove_dir_all(&scratch)?;
+    std::fs::OpenOptions::new().append(true).open(newest(&dir.join("log"))?)?.write_all(&records)?;
+    Ok(())
 }
 
 fn say(what: &str, index: u64) {

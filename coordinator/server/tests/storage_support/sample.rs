@@ -22,8 +22,11 @@ fn payload_bytes(term: u64, index: u64) -> usize {
 pub fn command(term: u64, index: u64) -> LogEntry {
     let turn = index - 1;
     let channel: ChannelName = format!("channel-{}", turn % CHANNELS).parse().expect("a well-formed name");
-    let command =
-        if turn / CHANNELS % 2 == 0 { Command::CreateChannel { channel } } else { Command::DeleteChannel { channel } };
+    let command = if (turn / CHANNELS).is_multiple_of(2) {
+        Command::CreateChannel { channel }
+    } else {
+        Command::DeleteChannel { channel }
+    };
     let text = format!("{term}:{index};");
     let reason = text.chars().cycle().take(payload_bytes(term, index)).collect();
     let stamp = Stamp { cluster_time: ClusterTime(index), wall_time: WallTime::default() };
