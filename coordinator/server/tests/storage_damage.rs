@@ -123,7 +123,7 @@ async fn a_log_file_with_a_flipped_bit_is_refused() {
     let whole = a_peer(true).await;
     for file in log_files(whole.path()) {
         let bits = fs::metadata(&file).unwrap().len() * 8;
-        for bit in sampled(bits, 61) {
+        for bit in sampled(bits, 61, 1) {
             let copy = damaged(whole.path(), &file, |bytes| bytes[(bit / 8) as usize] ^= 1 << (bit % 8));
             match served(copy.path()).await {
                 Err(error) => check_message(&error, &file),
@@ -139,7 +139,7 @@ async fn a_log_file_that_is_cut_off_is_refused_or_ends_there() {
     let files = log_files(whole.path());
     let (newest, older) = files.split_last().unwrap();
     let mut ends = BTreeSet::new();
-    for length in sampled(fs::metadata(newest).unwrap().len(), 13) {
+    for length in sampled(fs::metadata(newest).unwrap().len(), 13, 1) {
         // The newest file without its end is what a crash in the middle of a write leaves.
         let copy = damaged(whole.path(), newest, |bytes| bytes.truncate(length as usize));
         match served(copy.path()).await {
@@ -150,7 +150,7 @@ async fn a_log_file_that_is_cut_off_is_refused_or_ends_there() {
     }
     assert!(ends.len() > 1, "{ends:?}");
     for file in older {
-        for length in sampled(fs::metadata(file).unwrap().len(), 97) {
+        for length in sampled(fs::metadata(file).unwrap().len(), 97, 1) {
             let copy = damaged(whole.path(), file, |bytes| bytes.truncate(length as usize));
             check_message(&served(copy.path()).await.unwrap_err(), file);
         }
@@ -162,14 +162,14 @@ async fn a_damaged_snapshot_gives_way_to_the_one_before_it() {
     let whole = a_peer(false).await;
     for file in files_with(&whole.path().join("snapshots"), "snap") {
         let bytes = fs::metadata(&file).unwrap().len();
-        for bit in sampled(bytes * 8, 1361) {
+        for bit in sampled(bytes * 8, 1361, 7) {
             let copy = damaged(whole.path(), &file, |bytes| bytes[(bit / 8) as usize] ^= 1 << (bit % 8));
             match served(copy.path()).await {
                 Ok(last) => assert_eq!(last, END),
                 Err(error) => check_message(&error, &file),
             }
         }
-        for length in sampled(bytes, 487) {
+        for length in sampled(bytes, 487, 1) {
             let copy = damaged(whole.path(), &file, |bytes| bytes.truncate(length as usize));
             assert_eq!(served(copy.path()).await.unwrap(), END);
         }
@@ -181,7 +181,7 @@ async fn a_damaged_snapshot_that_the_log_needs_is_refused() {
     let whole = a_peer(true).await;
     let file = files_with(&whole.path().join("snapshots"), "snap").pop().unwrap();
     let bytes = fs::metadata(&file).unwrap().len();
-    for bit in sampled(bytes * 8, 1361) {
+    for bit in sampled(bytes * 8, 1361, 7) {
         let copy = damaged(whole.path(), &file, |bytes| bytes[(bit / 8) as usize] ^= 1 << (bit % 8));
         check_message(&served(copy.path()).await.unwrap_err(), &file);
     }
@@ -193,17 +193,17 @@ async fn a_damaged_history_is_put_aside_and_filled_again() {
     let db = whole.path().join("history/db");
     let bytes = fs::metadata(&db).unwrap().len();
     // Most of the file is empty yet; what is written stands in front.
-    for bit in sampled(bytes.min(64 << 10) * 8, 9_001) {
+    for bit in sampled(bytes.min(64 << 10) * 8, 9_001, 101) {
         let copy = damaged(whole.path(), &db, |bytes| bytes[(bit / 8) as usize] ^= 1 << (bit % 8));
         assert_eq!(served(copy.path()).await.unwrap(), END);
     }
-    for length in sampled(bytes, 31_013) {
+    for length in sampled(bytes, 31_013, 499) {
         let copy = damaged(whole.path(), &db, |bytes| bytes.truncate(length as usize));
         assert_eq!(served(copy.path()).await.unwrap(), END);
     }
     let others = ["history/conf"].map(|name| whole.path().join(name));
     for file in files_with(&whole.path().join("history"), "").into_iter().chain(others) {
-        for bit in sampled(fs::metadata(&file).unwrap().len() * 8, 37) {
+        for bit in sampled(fs::metadata(&file).unwrap().len() * 8, 37, 1) {
             let copy = damaged(whole.path(), &file, |bytes| bytes[(bit / 8) as usize] ^= 1 << (bit % 8));
             assert_eq!(served(copy.path()).await.unwrap(), END);
         }

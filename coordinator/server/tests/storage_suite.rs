@@ -1,10 +1,13 @@
 //! openraft's own suite for storage, against ours.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
 
+mod storage_support;
+
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use rollcall_coordinator::storage::types::TypeConfig;
 use rollcall_coordinator::storage::{DataDir, LogStore, StateMachine, Storage};
+use storage_support::folder::scratch;
 
 struct Builder;
 
@@ -16,7 +19,7 @@ struct Guard {
 
 impl StoreBuilder<TypeConfig, LogStore, StateMachine, Guard> for Builder {
     async fn build(&self) -> Result<(Guard, LogStore, StateMachine), StorageError<TypeConfig>> {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch();
         let dir = DataDir::lock(folder.path()).unwrap();
         // Files of a few records: rotation and removal take part.
         let storage = Storage::open_chunked(&dir, 512).unwrap();

@@ -63,8 +63,8 @@ pub fn files_with(dir: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Every `step`-th number up to `end`, or all of them if `ROLLCALL_FULL` is set.
-pub fn sampled(end: u64, step: u64) -> impl Iterator<Item = u64> {
-    let step = if std::env::var_os("ROLLCALL_FULL").is_some() { 1 } else { step };
-    (0..end).step_by(usize::try_from(step).unwrap())
+/// Every `step`-th number up to `end`, or every `full_step`-th if `ROLLCALL_FULL` is set.
+pub fn sampled(end: u64, step: usize, full_step: usize) -> impl Iterator<Item = u64> {
+    let full = std::env::var_os("ROLLCALL_FULL").is_some();
+    (0..end).step_by(if full { full_step } else { step })
 }
