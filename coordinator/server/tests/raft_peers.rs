@@ -51,12 +51,13 @@ async fn a_new_peer_behind_a_purged_log_gets_a_snapshot() {
     assert!(added > PeerId(60), "an id is an index of the log: {added}");
     let new = &cluster.peers[3];
     assert_eq!(new.id(), added);
-    assert_eq!(voters(new).await.len(), 4);
     let view = new.read().await;
+    assert_eq!(voters(new).await.len(), 4);
     assert!((0..60).all(|i| has_channel(&view, &format!("channel-{i}"))));
     assert!(new.consensus().status().snapshot >= status.snapshot, "it came by a snapshot");
     // The events behind the snapshot come with it.
     let consensus = new.consensus();
+    eventually("the history is filled", || (consensus.history().applied() >= view.revision).then_some(())).await;
     let events = new.spawn(async move {
         let (mut records, mut next) = (0, Revision(1));
         while next <= consensus.history().applied() {
@@ -228,6 +229,7 @@ async fn an_interrupted_addition_is_repeated_and_gives_a_new_id() {
     assert!(added.0 > registered.revision.0, "a blank peer may have lost the earlier id's data");
     let view = cluster.peers[0].read().await;
     assert!(!view.state.peers().contains_key(&PeerId(registered.revision.0)));
+    cluster.peers[3].read().await;
     assert_eq!(voters(&cluster.peers[3]).await.len(), 4);
 }
 

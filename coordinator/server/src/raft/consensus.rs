@@ -1,6 +1,7 @@
 //! The handle on a running peer: propose, read, watch, and ask how things stand.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openraft::ServerState;
@@ -63,6 +64,8 @@ pub(super) struct Inner {
     proposals: mpsc::Sender<Queued>,
     reads: mpsc::Sender<Waiting>,
     history: History,
+    /// Other peers are told, instead of hearing errors of a core that is gone.
+    pub stopping: AtomicBool,
     tasks: std::sync::Mutex<Vec<JoinHandle<()>>>,
     /// The directory is this process's own until the last handle is gone.
     _dir: Arc<DataDir>,
@@ -130,6 +133,7 @@ impl Consensus {
             proposals,
             reads,
             history,
+            stopping: AtomicBool::new(false),
             tasks: std::sync::Mutex::new(tasks),
             _dir: dir,
         };
@@ -294,7 +298,8 @@ impl Consensus {
         }
     }
 
-    /// Hands leadership over if this peer leads and another could take it at once, then stops.
+    /// Hands leadership over if this peer leads and another could take it at once, then stops. Without this call
+    /// consensus runs on, even when the last handle is gone.
     pub async fn shutdown(&self) {
         if self.is_elected()
             && let Some(successor) = self.best_successor()
@@ -302,6 +307,7 @@ impl Consensus {
         {
             tracing::warn!(%error, successor = successor.0, "stopping without handing leadership over");
         }
+        self.inner.stopping.store(true, Ordering::Relaxed);
         if let Err(error) = self.inner.raft.shutdown().await {
             tracing::error!(%error, "consensus didn't stop in order");
         }

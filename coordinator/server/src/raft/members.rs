@@ -28,11 +28,15 @@ impl Addresses {
         self.raft.server_metrics().borrow_watched().membership_config.clone()
     }
 
+    /// Where a peer of the membership is.
+    pub(super) fn address(&self, peer: PeerId) -> Option<String> {
+        self.membership().get_node(&peer.0).map(|node| node.grpc_addr.clone())
+    }
+
     /// A client for a peer of the membership.
     pub(super) fn client(&self, peer: PeerId) -> Result<PeerClient, String> {
-        let membership = self.membership();
-        let node = membership.get_node(&peer.0).ok_or_else(|| format!("the address of peer {peer} is not known"))?;
-        self.clients.to(peer, &node.grpc_addr)
+        let address = self.address(peer).ok_or_else(|| format!("the address of peer {peer} is not known"))?;
+        self.clients.to(peer, &address)
     }
 
     /// A client for a peer that may not be a member yet.

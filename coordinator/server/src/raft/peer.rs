@@ -105,8 +105,26 @@ impl Peer {
         let PeerConfig { tuning, commit_observer, .. } = self.inner.config.clone();
         let consensus = Consensus::start(self.inner.dir.clone(), identity, tuning, commit_observer).await?;
         tracing::info!(cluster = %identity.cluster, peer = identity.peer.0, "this peer runs");
+        self.warn_if_moved(&consensus);
         self.inner.running.send_replace(Some(consensus.clone()));
         Ok(consensus)
+    }
+
+    /// A data directory that was made for another address is either not this peer's, or the peer has moved.
+    fn warn_if_moved(&self, consensus: &Consensus) {
+        let me = consensus.peer_id();
+        if let Some(known) = consensus.inner.addresses.address(me)
+            && known != self.address()
+        {
+            tracing::warn!(
+                peer = me.0,
+                known,
+                configured = self.address(),
+                "the other peers reach peer {me} at {known}, and this one is configured as {}: either its data directory \
+                 belongs to another peer, or it has moved and has to be removed and added again",
+                self.address()
+            );
+        }
     }
 
     /// Makes the identity durable and starts.

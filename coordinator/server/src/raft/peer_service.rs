@@ -110,3 +110,64 @@ impl ClientStreamingService<Bytes> for Snapshot {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rollcall_ident::{ClusterId, PeerId};
+    use tonic::Code;
+    use tonic::codegen::http::uri::PathAndQuery;
+    use tonic::transport::{Channel, Endpoint, Server};
+
+    use super::super::peer::PeerConfig;
+    use super::super::wire::{BodyV1, RefusalV1, ReplyV1, RequestV1};
+    use super::*;
+
+    /// A blank peer, and a client that keeps to no limit.
+    async fn blank_peer() -> (tempfile::TempDir, tonic::client::Grpc<Channel>) {
+        let disk = tempfile::tempdir().unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let config = PeerConfig {
+            data_dir: disk.path().to_owned(),
+            address: address.clone(),
+            tuning: super::super::tuning::Tuning::default(),
+            commit_observer: None,
+        };
+        let service = Peer::start(config).await.unwrap().peer_service();
+        let incoming = tonic::transport::server::TcpIncoming::from(listener);
+        tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
+        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        let mut client = tonic::client::Grpc::new(channel);
+        client.ready().await.unwrap();
+        (disk, client)
+    }
+
+    async fn send(
+        client: &mut tonic::client::Grpc<Channel>,
+        path: &'static str,
+        frame: Bytes,
+    ) -> Result<Bytes, Status> {
+        client.ready().await.unwrap();
+        let reply = client.unary(Request::new(frame), PathAndQuery::from_static(path), FrameCodec).await;
+        reply.map(Response::into_inner)
+    }
+
+    #[tokio::test]
+    async fn what_can_not_be_a_message_is_refused_and_the_peer_goes_on() {
+        let (_disk, mut client) = blank_peer().await;
+        let large = send(&mut client, wire::CALL, vec![0; MAX_FRAME_BYTES + 1].into()).await.unwrap_err();
+        assert_eq!(large.code(), Code::OutOfRange, "{large}");
+        assert!(large.message().contains("limit"), "{large}");
+        let garbage = send(&mut client, wire::CALL, Bytes::from_static(b"garbage")).await.unwrap_err();
+        assert_eq!(garbage.code(), Code::InvalidArgument, "{garbage}");
+        let unknown = send(&mut client, "/rollcall.peer.v1.Peer/Next", Bytes::new()).await.unwrap_err();
+        assert_eq!(unknown.code(), Code::Unimplemented, "{unknown}");
+
+        let request =
+            |body| wire::seal(&RequestV1 { cluster: ClusterId([1; 16]), from: PeerId(1), to: PeerId(5), body });
+        let reply = send(&mut client, wire::CALL, request(BodyV1::ReadIndex { timeout_ms: 1 })).await.unwrap();
+        let refusal = RefusalV1::Blank { addressed: PeerId(5) };
+        assert!(refusal.to_string().contains("remove-peer 5"), "{refusal}");
+        assert_eq!(wire::open::<ReplyV1>(&reply), Ok(ReplyV1::Refused(refusal)));
+    }
+}

@@ -1,6 +1,7 @@
 //! What this peer answers to the others.
 
 use std::mem::{Discriminant, discriminant};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -62,6 +63,9 @@ impl Receiver {
     fn admit(&self, request: &RequestV1) -> Result<Consensus, RefusalV1> {
         let addressed = request.to;
         let consensus = self.peer.consensus().ok_or(RefusalV1::Blank { addressed })?;
+        if consensus.inner.stopping.load(Ordering::Relaxed) {
+            return Err(RefusalV1::Stopping);
+        }
         let (cluster, ours) = (consensus.cluster_id(), consensus.peer_id());
         if request.cluster != cluster {
             return Err(RefusalV1::WrongCluster { ours: cluster, peer: ours, theirs: request.cluster });
@@ -76,6 +80,9 @@ impl Receiver {
     }
 
     fn refuse(&self, request: &RequestV1, refusal: RefusalV1) -> ReplyV1 {
+        if matches!(refusal, RefusalV1::Stopping | RefusalV1::Busy { .. }) {
+            return ReplyV1::Refused(refusal);
+        }
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (request.from, discriminant(&refusal));
         if !logged.contains(&key) {

@@ -40,6 +40,10 @@ impl Default for Tuning {
 /// BOUND: entries in one message. The log cuts batches at 1 MiB too.
 const MAX_ENTRIES_PER_APPEND: u64 = 1_024;
 
+/// A learner counts as caught up this close to the leader: what is left takes it a moment, and as a voter it is waited
+/// for at once.
+const CAUGHT_UP_WITHIN: u64 = 256;
+
 /// BOUND: requests that wait for openraft's core; each is a few words here, its bytes were bounded before.
 const CORE_QUEUE: u64 = 4_096;
 
@@ -56,8 +60,7 @@ impl Tuning {
             heartbeat_interval: self.heartbeat_ms,
             install_snapshot_timeout: self.install_snapshot_ms,
             max_payload_entries: MAX_ENTRIES_PER_APPEND,
-            // A learner counts as caught up when a snapshot wouldn't be needed.
-            replication_lag_threshold: self.keep_entries.max(1),
+            replication_lag_threshold: CAUGHT_UP_WITHIN,
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_every),
             max_in_snapshot_log_to_keep: self.keep_entries,
             purge_batch_size: self.purge_batch,
