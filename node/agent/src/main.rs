@@ -1,5 +1,6 @@
 //! `rollcall-node`: parses its options and runs the agent.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -48,7 +49,10 @@ fn start_logging(args: &Args) -> Result<()> {
     let filter = EnvFilter::try_new(&args.log).with_context(|| {
         format!("--log (ROLLCALL_LOG) {:?}: a level, or a filter like info,rollcall_node=debug", args.log)
     })?;
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     match args.log_format {
         LogFormat::Text => subscriber.init(),
         LogFormat::Json => subscriber.json().init(),

@@ -24,7 +24,7 @@ pub enum Event {
         /// The boot in which it begins.
         boot_id: BootId,
     },
-    /// Written just before the hook is started, so within one boot its absence proves that it was not.
+    /// Written just before the hook is started, most often unsynced: within one boot its absence proves that it was not.
     HookStarted {
         /// Which one.
         hook: Hook,
@@ -106,7 +106,9 @@ impl Event {
             | Self::EndBegun { .. }
             | Self::StepClosed { .. }
             | Self::ReleaseRemoved { .. } => true,
-            Self::HookStarted { .. } | Self::HookEnded { .. } | Self::Reported { .. } => false,
+            // These two are never settled, so their mark has to be there after a power cut too.
+            Self::HookStarted { hook, .. } => matches!(hook, Hook::PreStop | Hook::PostStop),
+            Self::HookEnded { .. } | Self::Reported { .. } => false,
         }
     }
 }

@@ -219,8 +219,8 @@ impl StepState {
     }
 
     /// Whether `hook` may have been started in the phase that stands, and nobody saw its end. Within the boot that wrote
-    /// the intent, the absence of a mark proves that it was not; the mark itself isn't synced, so in another boot it
-    /// proves nothing.
+    /// the intent, the absence of a mark proves that it was not; the mark itself isn't synced (but for those of `pre-stop` and
+    /// `post-stop`, which aren't asked about here), so in another boot its absence proves nothing.
     #[must_use]
     pub fn is_unclean(&self, hook: Hook, boot_id: BootId) -> bool {
         let (Status::Begun { boot_id: begun_in, .. } | Status::Ending { boot_id: begun_in, .. }) = &self.status else {

@@ -186,3 +186,94 @@ pub fn highest_fence(layout: &Layout) -> Result<Fence, DiskError> {
     }
     Ok(highest)
 }
+
+#[cfg(test)]
+mod tests {
+    use rollcall_ident::{BootId, RolloutId};
+    use rollcall_steps::{Ending, Hook, Outcome, Phase, Reason, RunToken, StepOpened, Timings};
+
+    use super::*;
+
+    fn opened(fence: u64) -> Event {
+        Event::StepOpened(StepOpened {
+            fence: Fence(fence),
+            attempt: 1,
+            rollout: RolloutId(1),
+            from: None,
+            to: "acme/app/1.0/20260101000000".parse().unwrap(),
+            digest: None,
+            reason: Reason::Update,
+            max_reboots: 3,
+            reboots: 0,
+        })
+    }
+
+    fn events() -> Vec<Event> {
+        let boot_id = BootId([7; 16]);
+        vec![
+            opened(7),
+            Event::PhaseBegun { phase: Phase::Preparing, boot_id },
+            Event::PhaseEnded { phase: Phase::Preparing, outcome: Outcome::Done { hook_ran: false } },
+            Event::PhaseBegun { phase: Phase::Draining, boot_id },
+            Event::HookStarted { hook: Hook::Drain, token: RunToken([1; 16]) },
+            Event::Reported { count: 2 },
+        ]
+    }
+
+    /// The bytes of format version 1, for ever: they are on disks.
+    #[test]
+    fn golden_bytes_of_version_1() {
+        let bytes: Vec<u8> = events().iter().flat_map(seal).collect();
+        let hash = blake3::hash(&bytes).to_hex();
+        assert_eq!((bytes.len(), &hash[..16]), (GOLDEN_BYTES, GOLDEN_HASH));
+    }
+
+    const GOLDEN_BYTES: usize = 169;
+    const GOLDEN_HASH: &str = "aa284b04cefc788b";
+
+    #[test]
+    fn a_journal_cut_off_at_any_byte_keeps_what_came_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        Journal::open(&path).unwrap().append(&events()).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for cut in 0..whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let mut journal = Journal::open(&path).unwrap();
+            let kept = journal.events().len();
+            assert_eq!(journal.events(), &events()[..kept]);
+            journal.append(&events()[kept..]).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn what_cannot_have_happened_is_not_appended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let mut journal = Journal::open(&path).unwrap();
+        journal.append(&events()).unwrap();
+        let before = fs::read(&path).unwrap();
+        let wrong = Event::PhaseBegun { phase: Phase::Starting, boot_id: BootId([7; 16]) };
+        assert!(matches!(journal.append(&[wrong]), Err(JournalError::Impossible { .. })));
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn a_long_journal_is_compacted_and_keeps_its_fence() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::prepare(dir.path()).unwrap();
+        let service = layout.prepare_service(&"app.default".parse().unwrap()).unwrap();
+        let mut journal = Journal::open(&service.journal()).unwrap();
+        let boot_id = BootId([7; 16]);
+        for fence in 1..500 {
+            let end = Event::EndBegun { ending: Ending::Withdrawn, boot_id };
+            let closed = Event::StepClosed { ending: Ending::Withdrawn, timings: Timings::default() };
+            journal.append(&[opened(fence), end, closed]).unwrap();
+        }
+        assert!(journal.events().len() <= MAX_EVENTS_BEFORE_STEP + 3);
+        let again = Journal::open(&service.journal()).unwrap();
+        assert_eq!(again.state(), journal.state());
+        assert_eq!(highest_fence(&layout).unwrap(), Fence(499));
+    }
+}

@@ -152,6 +152,9 @@ impl HookRun {
         // What the hook left behind in its group ends with it. The leader isn't reaped yet, so the group is ours.
         process.signal_group(Signal::KILL);
         process.exited().await;
+        if !in_time {
+            let _ = timeout(KILL_GRACE, process.group_gone()).await;
+        }
         let status = process.reap();
         let _ = timeout(PIPE_GRACE, pipes.drain_to_end(&mut collector)).await;
         let exit = match status {

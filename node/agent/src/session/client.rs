@@ -88,6 +88,7 @@ impl Router {
             return;
         }
         self.revision = orders.revision;
+        tracing::debug!(revision = orders.revision, "orders");
         let mut understood = BTreeMap::new();
         let mut garbled = Vec::new();
         for wire in &orders.groups {

@@ -285,6 +285,7 @@ fn note_answer(
     count: u32,
 ) -> impl FnOnce(&crate::session::Answer) + Send + 'static {
     move |answer| {
+        tracing::debug!(fence = %key.0, milestone = count, "answered");
         if !answer.refusal.is_empty() {
             tracing::warn!(fence = %key.0, milestone = count, refusal = answer.refusal, "{}", answer.message);
         }

@@ -35,6 +35,8 @@ pub struct Said {
     refusal: Option<Refused>,
     /// Reports aren't answered.
     is_mute: bool,
+    /// Sessions of an earlier life are over.
+    life: u64,
 }
 
 /// The coordinator.
@@ -85,9 +87,8 @@ impl Said {
         }
     }
 
-    /// Events of the step that is ordered.
-    fn own_events(&self) -> Vec<Event> {
-        let Some(fence) = self.orders.step.as_ref().map(|step| step.fence) else { return Vec::new() };
+    /// Events of the step with this fence.
+    pub fn events_of(&self, fence: u64) -> Vec<Event> {
         let steps = self.reports.iter().filter_map(|report| match &report.kind {
             Some(Reported::Step(step)) => Some(step),
             _ => None,
@@ -97,7 +98,8 @@ impl Said {
 
     /// What a coordinator would order next.
     fn drive(&mut self) {
-        let events = self.own_events();
+        let Some(fence) = self.orders.step.as_ref().map(|step| step.fence) else { return };
+        let events = self.events_of(fence);
         let Some(last) = events.last().map(name) else { return };
         let instance = events.iter().filter_map(started).last();
         match last {
@@ -164,6 +166,7 @@ impl Coordinator {
         let server = self.server.lock().unwrap().take().unwrap();
         server.abort();
         let _ = server.await;
+        self.said.send_modify(|said| said.life += 1);
     }
 
     /// Comes back at the same address.
@@ -191,6 +194,11 @@ impl Coordinator {
     pub async fn until_event(&self, event: &str, times: usize) -> Said {
         let what = format!("event {event} ({times})");
         self.until(&what, |said| said.events().iter().filter(|name| **name == event).count() >= times).await
+    }
+
+    /// The revision of the orders as they stand.
+    pub fn revision(&self) -> u64 {
+        self.said.borrow().revision
     }
 
     /// Changes the orders.
@@ -234,10 +242,15 @@ impl Coordinator {
 
     /// Runs a whole step to its end.
     pub async fn run_step(&self, version: u32, from: Option<u32>, fence: u64) -> Said {
-        let before = self.said().events().iter().filter(|name| **name == "finished").count();
         self.drive(true);
         self.order_step(version, from, fence, Go::Prepare);
-        self.until_event("finished", before + 1).await
+        self.until_finished(fence).await
+    }
+
+    /// Waits for the end of the step with this fence.
+    pub async fn until_finished(&self, fence: u64) -> Said {
+        let is_finished = |said: &Said| said.events_of(fence).iter().any(|event| name(event) == "finished");
+        self.until("the end of the step", is_finished).await
     }
 
     fn hear(&self, report: Report) -> Option<ReportAnswer> {
@@ -322,10 +335,13 @@ async fn host(
     let mut changes = coordinator.said.subscribe();
     let mut pushed = 0;
     loop {
-        let (revision, orders) = {
+        let (revision, orders, life) = {
             let said = changes.borrow_and_update();
-            (said.revision, said.orders.clone())
+            (said.revision, said.orders.clone(), said.life)
         };
+        if life != said.life {
+            return;
+        }
         if revision != pushed {
             pushed = revision;
             let orders = Orders { revision, groups: vec![orders] };

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
-use rollcall_node::process::kill_by_environment;
+use rollcall_node::process::{find_by_environment, kill_by_environment};
 use tempfile::TempDir;
 
 use super::{Coordinator, GROUP, Package, eventually};
@@ -13,6 +13,7 @@ use super::{Coordinator, GROUP, Package, eventually};
 pub struct Machine {
     dir: TempDir,
     extra: String,
+    has_own_boot: bool,
 }
 
 /// A running agent.
@@ -28,7 +29,7 @@ impl Machine {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         File::create(dir.path().join("witness")).unwrap();
-        Self { dir, extra: String::new() }
+        Self { dir, extra: String::new(), has_own_boot: false }
     }
 
     /// With these releases in its depot.
@@ -42,6 +43,37 @@ impl Machine {
     pub fn config(mut self, text: &str) -> Self {
         self.extra.push_str(text);
         self
+    }
+
+    /// With a boot id of its own, which ends with [`Self::cut_power`].
+    pub fn own_boot(mut self) -> Self {
+        self.has_own_boot = true;
+        self.boot();
+        self
+    }
+
+    fn boot(&self) {
+        fs::write(self.dir.path().join("boot_id"), format!("{}\n", uuid::Uuid::new_v4())).unwrap();
+    }
+
+    /// The boot id that the agent sees.
+    pub fn boot_id(&self) -> String {
+        fs::read_to_string(self.dir.path().join("boot_id")).unwrap().trim().to_owned()
+    }
+
+    /// Everything that runs on the machine dies; the next start is another boot.
+    pub fn cut_power(&self, agent: Agent) {
+        agent.kill();
+        self.kill_everything();
+        self.boot();
+    }
+
+    /// Hooks and the service die; the agent must be dead already.
+    pub fn kill_everything(&self) {
+        let witness = self.dir.path().join("witness").display().to_string();
+        while !find_by_environment("WITNESS", &witness).is_empty() {
+            kill_by_environment("WITNESS", &witness);
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -72,7 +104,7 @@ impl Machine {
         );
         fs::write(&config, text).unwrap();
         let log = File::options().create(true).append(true).open(self.dir.path().join("agent.log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall-node"));
+        let mut command = self.program();
         command
             .arg("--config")
             .arg(&config)
@@ -83,9 +115,29 @@ impl Machine {
         command
     }
 
+    /// The agent itself, or the agent where another file stands in for the boot id.
+    fn program(&self) -> Command {
+        let program = env!("CARGO_BIN_EXE_rollcall-node");
+        if !self.has_own_boot {
+            return Command::new(program);
+        }
+        let mut command = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            command.arg("--map-root-user");
+        }
+        let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", script]).arg(self.dir.path().join("boot_id")).arg(program);
+        command
+    }
+
+    /// Starts the agent, which knows these peers.
+    pub fn start_with(&self, endpoints: &[String]) -> Agent {
+        Agent { child: self.command(endpoints).spawn().unwrap() }
+    }
+
     /// Starts the agent.
     pub fn start(&self, coordinator: &Coordinator) -> Agent {
-        Agent { child: self.command(&[coordinator.address()]).spawn().unwrap() }
+        self.start_with(&[coordinator.address()])
     }
 
     /// What the agent has logged.
@@ -129,8 +181,7 @@ impl Drop for Machine {
         if std::thread::panicking() {
             eprintln!("--- agent\n{}\n--- witness\n{}", self.log(), self.witness().join("\n"));
         }
-        let witness = self.dir.path().join("witness");
-        kill_by_environment("WITNESS", &witness.display().to_string());
+        self.kill_everything();
     }
 }
 

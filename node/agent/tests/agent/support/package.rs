@@ -47,6 +47,11 @@ impl Package {
         self.hook(name, &body)
     }
 
+    /// Whether a hook waits for the test.
+    pub fn has_gate(&self) -> bool {
+        self.hooks.iter().any(|(_, script)| script.contains("$GATES/"))
+    }
+
     /// Without this hook.
     pub fn without(mut self, name: &str) -> Self {
         self.hooks.retain(|(other, _)| other != name);
