@@ -229,3 +229,30 @@ impl SnapshotWriter {
         self.to.write_all(&bincode::seal(Kind::SNAPSHOT, section)).at("write", &self.path)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::super::disk::MembershipV1;
+    use super::super::types::PeerNode;
+    use super::*;
+
+    fn sealed(section: &SectionV1) -> String {
+        bincode::seal(Kind::SNAPSHOT, section).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The bytes of format version 1, for ever. The state's own are pinned in its crate.
+    #[test]
+    fn golden_bytes_of_version_1() {
+        let nodes = BTreeMap::from([(1, PeerNode { grpc_addr: "a:1".into() })]);
+        let membership = StoredMembershipV1 {
+            log_id: Some(LogIdV1 { term: 1, index: 0 }),
+            membership: MembershipV1 { configs: vec![BTreeSet::from([1])], nodes },
+        };
+        let head = HeadV1 { last_log_id: Some(LogIdV1 { term: 3, index: 300 }), membership };
+        assert_eq!(sealed(&SectionV1::Head(head)), "c5030100120000007b3b8026000103fb2c01010100010101010103613a31");
+        assert_eq!(sealed(&SectionV1::History(Vec::new())), "c5030100020000007cebd06c0200");
+        assert_eq!(sealed(&SectionV1::End { pages: 2, history_floor: Revision(7) }), "c503010003000000d3943a80030207");
+    }
+}

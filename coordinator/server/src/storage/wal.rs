@@ -152,3 +152,79 @@ pub(super) fn check_size(payload: &SealedPayload, path: &std::path::Path) -> Res
     let what = format!("an entry of {} bytes is over the limit of {MAX_RECORD_BYTES}", payload.bytes());
     Err(StorageError::io("append to", path, io::Error::new(io::ErrorKind::InvalidInput, what)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use codeq::{Decode as _, Encode as _};
+    use rollcall_rollout::{Actor, Command, LogEntry, Proposal, Stamp};
+
+    use super::super::disk::MembershipV1;
+    use super::super::types::PeerNode;
+    use super::*;
+
+    fn encoded(value: &impl codeq::Encode) -> String {
+        value.encode_to_vec().unwrap().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn command() -> PayloadV1 {
+        PayloadV1::Command(LogEntry {
+            stamp: Stamp::default(),
+            proposal: Proposal {
+                actor: Actor("ann".into()),
+                reason: Some("why".into()),
+                request_id: None,
+                expected_revision: None,
+                command: Command::AdvanceClock,
+            },
+        })
+    }
+
+    fn membership() -> PayloadV1 {
+        let nodes = BTreeMap::from([(1, PeerNode { grpc_addr: "a:1".into() })]);
+        PayloadV1::Membership(MembershipV1 { configs: vec![BTreeSet::from([1])], nodes })
+    }
+
+    /// The bytes of format version 1, for ever.
+    #[test]
+    fn golden_bytes_of_version_1() {
+        assert_eq!(encoded(&LogIdV1 { term: 3, index: 300 }), "00000010bfffffefc5080100040000008a5dde5f03fb2c01");
+        assert_eq!(
+            encoded(&VoteV1 { term: 3, node: 2, committed: true }),
+            "0000000feffffff0c502010003000000d85a9b86030201"
+        );
+        assert_eq!(encoded(&SealedPayload::seal(&PayloadV1::Blank)), "0000000df7fffff2c501010001000000f3fd9f3200");
+        assert_eq!(
+            encoded(&SealedPayload::seal(&command())),
+            "0000001bf7ffffe4c50101000f0000003f4bedaa01000003616e6e0103776879000003"
+        );
+        assert_eq!(
+            encoded(&SealedPayload::seal(&membership())),
+            "00000016f7ffffe9c50101000a0000000f94ae9202010101010103613a31"
+        );
+    }
+
+    /// Whatever bit of a frame flips, it must not look like a write that was cut off.
+    #[test]
+    fn a_flipped_bit_is_never_taken_for_a_torn_write() {
+        let whole = SealedPayload::seal(&command()).encode_to_vec().unwrap();
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let error = SealedPayload::decode(&bytes[..]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "bit {bit}: {error}");
+        }
+        for length in 0..whole.len() {
+            let error = SealedPayload::decode(&whole[..length]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{length} bytes: {error}");
+        }
+    }
+
+    #[test]
+    fn one_kind_is_not_read_as_another() {
+        let vote = VoteV1 { term: 3, node: 2, committed: true }.encode_to_vec().unwrap();
+        assert_eq!(<LogIdV1 as codeq::Decode>::decode(&vote[..]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(SealedPayload::decode(&vote[..]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
