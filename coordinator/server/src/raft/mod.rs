@@ -14,6 +14,10 @@
 //!   [`Unknown`](ProposeError::Unknown).
 //! - Linearizable reads rest on a majority's word given after the read began (read index), never on a clock.
 //!
+//! # Logs
+//! What an operator must know is said here, once. openraft repeats itself at each heartbeat to a dead peer: filter it at
+//! `error`.
+//!
 //! # Deliberately absent
 //! What a command means, who may ask, and the public API: those are above.
 
@@ -33,6 +37,8 @@ mod peer_service;
 mod propose;
 mod read;
 mod receive;
+#[cfg(test)]
+mod settle_test;
 mod start_error;
 mod tuning;
 mod view;
