@@ -35,7 +35,7 @@ async fn the_next_leader_finishes_what_was_left_half_done() {
     first.init_cluster(&[second.address().to_owned()], Origin::default()).await.unwrap();
     let (first, second) = (first.consensus().unwrap(), second.consensus().unwrap());
     let both = BTreeSet::from([first.peer_id().0, second.peer_id().0]);
-    assert_eq!(voter_sets(&first), [both.clone()]);
+    assert_eq!(voter_sets(&first), std::slice::from_ref(&both));
 
     // The first step alone: both sets of voters are asked from here on.
     let membership = first.inner.addresses.membership();
@@ -46,7 +46,7 @@ async fn the_next_leader_finishes_what_was_left_half_done() {
 
     first.transfer_leader(second.peer_id()).await.unwrap();
     let deadline = Instant::now() + PATIENCE;
-    while voter_sets(&first) != [both.clone()] {
+    while voter_sets(&first) != std::slice::from_ref(&both) {
         assert!(Instant::now() < deadline, "{:?}", voter_sets(&first));
         sleep(Duration::from_millis(5)).await;
     }
