@@ -150,8 +150,7 @@ impl Bars {
     }
 
     fn waiting_line(&self, rollout: &RolloutView) -> String {
-        let is_said = |reason: &str| matches!(reason, "paused" | "nothing" | "ended");
-        let waiting = rollout.waiting_on.as_ref().filter(|waiting| !rollout.is_ended() && !is_said(&waiting.reason));
+        let waiting = rollout.waiting_on.as_ref().filter(|waiting| !rollout.is_ended() && !waiting.is_status());
         let Some(waiting) = waiting else { return String::new() };
         let lasts = waiting.since_at_cluster_ms.map(|since| format!(" (for {})", millis(self.clock.lasts_ms(since))));
         format!("waits on {}{}", Tone::Warning.paint(&waiting.text()), lasts.unwrap_or_default())

@@ -35,6 +35,7 @@ impl<'a> Lines<'a> {
         }
         for step in &rollout.steps {
             self.step(step, is_first)?;
+            self.step_waits(rollout, step)?;
         }
         self.waits("", &rollout.rollout_id, rollout.now_at.as_deref(), rollout.waiting_on.as_ref())?;
         let header = rollout_header(rollout).join(", ");
@@ -73,25 +74,32 @@ impl<'a> Lines<'a> {
             let failure = failure.map(|text| format!(": {text}")).unwrap_or_default();
             self.output.line(&format!("{}  {}  {phase}{failure}", clock(*at), step.node_name))?;
         }
-        self.waits(&step.node_id, &step.node_name, step.phase_since_at.as_deref(), step.waiting_on.as_ref())
+        Ok(())
+    }
+
+    /// Steps whose turn hasn't come are of no interest here, and neither is what the rollout as a whole waits on too.
+    fn step_waits(&mut self, rollout: &RolloutView, step: &StepView) -> Result<(), Failure> {
+        let whole = rollout.waiting_on.as_ref().map(WaitingOnView::text);
+        let waiting = step.waiting_on.as_ref();
+        let waiting = waiting.filter(|waiting| !waiting.is_turn() && Some(waiting.text()) != whole);
+        self.waits(&step.node_id, &step.node_name, rollout.now_at.as_deref(), waiting)
     }
 
     fn waits(
         &mut self,
         key: &str,
         name: &str,
-        at: Option<&str>,
+        now: Option<&str>,
         waiting: Option<&WaitingOnView>,
     ) -> Result<(), Failure> {
-        // The detail may count; the reason is what changes.
         let waiting = waiting.filter(|waiting| waiting.is_news());
+        // The detail may count; the reason is what changes.
         let reason =
             waiting.map(|waiting| format!("{} {}", waiting.reason, waiting.nodes.join(" "))).unwrap_or_default();
         let before = self.waiting.insert(key.to_owned(), reason.clone()).unwrap_or_default();
         match waiting {
             Some(waiting) if reason != before => {
-                let at = waiting.since_at.as_deref().or(at);
-                self.output.line(&format!("{}  {name}  waits on {}", clock(at), waiting.text()))
+                self.output.line(&format!("{}  {name}  waits on {}", clock(now), waiting.text()))
             }
             _ => Ok(()),
         }

@@ -27,7 +27,9 @@ fn event_line(event: &EventView, page: &Page) -> String {
     if text.is_empty() {
         text = event.kind.replace('_', " ");
     }
-    let by: Vec<_> = [event.actor.as_deref(), event.reason.as_deref()].into_iter().flatten().collect();
+    // What the cluster does by itself needs no name.
+    let actor = event.actor.as_deref().filter(|actor| *actor != "rollcall");
+    let by: Vec<_> = [actor, event.reason.as_deref()].into_iter().flatten().collect();
     if !by.is_empty() {
         text.push_str(&format!(" ({})", by.join(": ")));
     }

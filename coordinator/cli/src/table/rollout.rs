@@ -139,7 +139,10 @@ fn status_line(rollout: &RolloutView) -> String {
 }
 
 fn waiting_line(rollout: &RolloutView) -> String {
-    let Some(waiting) = rollout.waiting_on.as_ref().filter(|_| !rollout.is_ended()) else { return String::new() };
+    let Some(waiting) = rollout.waiting_on.as_ref().filter(|waiting| !rollout.is_ended() && !waiting.is_status())
+    else {
+        return String::new();
+    };
     match rollout.lasts_ms(waiting.since_at_cluster_ms) {
         Some(ms) => format!("{} (for {})", waiting.text(), millis(ms)),
         None => waiting.text(),

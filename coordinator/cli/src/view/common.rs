@@ -75,9 +75,20 @@ impl WaitingOnView {
             "primary_last" => format!("primary: after {nodes}"),
             "budget_exhausted" => format!("budget is used by {nodes}"),
             "soak" => format!("soak of {nodes}"),
+            "prefetch_failed" => "can't get the release".to_owned(),
             "paused" => "paused".to_owned(),
             _ => self.text(),
         }
+    }
+
+    /// Whether a rollout's status says it already.
+    pub fn is_status(&self) -> bool {
+        matches!(self.reason.as_str(), "paused" | "nothing" | "ended")
+    }
+
+    /// Whether it only says that others come first.
+    pub fn is_turn(&self) -> bool {
+        matches!(self.reason.as_str(), "order_turn" | "steps_in_flight" | "primary_last")
     }
 
     /// Whether it says more than the state that it belongs to: a step that runs waits on itself.

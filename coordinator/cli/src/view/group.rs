@@ -18,6 +18,7 @@ pub struct GroupView {
     pub active_rollout_id: Option<String>,
     pub waiting_on: Option<WaitingOnView>,
     pub modified_revision: u64,
+    /// By name.
     pub members: Vec<MemberView>,
     pub policy: PolicyView,
 }
@@ -89,6 +90,8 @@ pub struct InstanceView {
 impl From<v1::Group> for GroupView {
     fn from(group: v1::Group) -> Self {
         let spec = group.spec.unwrap_or_default();
+        let mut members: Vec<_> = group.members.into_iter().map(MemberView::from).collect();
+        members.sort_by(|a, b| a.node_name.cmp(&b.node_name));
         Self {
             name: spec.name,
             package: spec.package,
@@ -98,7 +101,7 @@ impl From<v1::Group> for GroupView {
             active_rollout_id: empty_as_none(group.active_rollout_id),
             waiting_on: WaitingOnView::from_wire(group.waiting_on),
             modified_revision: group.modified_revision,
-            members: group.members.into_iter().map(MemberView::from).collect(),
+            members,
             policy: spec.policy.map(PolicyView::from).unwrap_or_default(),
         }
     }

@@ -37,13 +37,15 @@ pub struct PlannedStepView {
 
 impl From<v1::PlanRolloutResponse> for PlanView {
     fn from(plan: v1::PlanRolloutResponse) -> Self {
+        let mut unchanged_nodes = plan.unchanged_nodes;
+        unchanged_nodes.sort();
         let batches: Vec<_> = plan.batches.into_iter().map(PlannedBatchView::from).collect();
         Self {
             group: plan.group,
             target: plan.target,
             changes: batches.iter().any(|batch| !batch.steps.is_empty()),
             batches,
-            unchanged_nodes: plan.unchanged_nodes,
+            unchanged_nodes,
             blockers: plan.blockers.into_iter().filter_map(|blocker| WaitingOnView::from_wire(Some(blocker))).collect(),
         }
     }

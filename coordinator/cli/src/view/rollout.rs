@@ -92,6 +92,8 @@ pub struct PhaseTimeView {
 
 impl From<v1::Rollout> for RolloutView {
     fn from(rollout: v1::Rollout) -> Self {
+        let mut unchanged_nodes = rollout.unchanged_nodes.clone();
+        unchanged_nodes.sort();
         Self {
             status: rollout.status().short_name(),
             started_at: wall(rollout.started_at.as_ref()),
@@ -110,7 +112,7 @@ impl From<v1::Rollout> for RolloutView {
             reason: empty_as_none(rollout.reason),
             waiting_on: WaitingOnView::from_wire(rollout.waiting_on),
             modified_revision: rollout.modified_revision,
-            unchanged_nodes: rollout.unchanged_nodes,
+            unchanged_nodes,
             steps: rollout.steps.into_iter().map(StepView::from).collect(),
         }
     }
