@@ -6,6 +6,7 @@ use rollcall_proto::v1::cluster_service_server::ClusterService;
 use tonic::{Request, Response, Status};
 
 use super::api::{Api, Call};
+use super::serving::serves;
 use crate::convert;
 use crate::raft::{Consensus, MemberStatus};
 
@@ -47,16 +48,20 @@ impl ClusterService for Clusters {
             }));
         };
         let leadership = *consensus.leadership().borrow();
-        let members = if stale { consensus.members_here() } else { consensus.members().await };
+        let (members, has_leader) = if stale {
+            (consensus.members_here(), leadership.is_some())
+        } else {
+            tokio::join!(consensus.members(), serves(&consensus))
+        };
         let view = consensus.state();
         let raft = consensus.status();
         Ok(Response::new(v1::ClusterStatusResponse {
-            condition: if leadership.is_some() { "serving" } else { "no_leader" }.to_owned(),
+            condition: if has_leader { "serving" } else { "no_leader" }.to_owned(),
             cluster_id: consensus.cluster_id().to_string(),
             revision: view.revision.0,
             now: Some(convert::moment(self.0.now(&consensus, &view))),
             feature_level: view.state.feature_level(),
-            leader_peer_id: leadership.map_or(0, |leadership| leadership.peer.0),
+            leader_peer_id: leadership.filter(|_| has_leader).map_or(0, |leadership| leadership.peer.0),
             answering_peer_id: consensus.peer_id().0,
             quorum_margin: convert::quorum_margin(&members),
             peers: peers_of(&members),

@@ -1,12 +1,17 @@
 //! `grpc.health.v1`: whether this peer serves.
-//!
-//! It does while it belongs to a cluster whose leader it knows: then any call on it can be answered.
+
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use super::serving::serves;
 use crate::raft::Consensus;
+
+/// A majority that is lost makes no noise, so it is asked for: one round of heartbeats, nothing in the log.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Keeps `reporter` up to date, for the process and each of `services`, for as long as the peer lives.
 pub async fn report_health(
@@ -15,16 +20,19 @@ pub async fn report_health(
     mut running: watch::Receiver<Option<Consensus>>,
 ) {
     report(&reporter, &services, ServingStatus::NotServing).await;
-    let Ok(consensus) = running.wait_for(Option::is_some).await.map(|running| running.clone()) else { return };
-    let Some(consensus) = consensus else { return };
+    let Ok(running) = running.wait_for(Option::is_some).await.map(|running| running.clone()) else { return };
+    let Some(consensus) = running else { return };
     let mut leadership = consensus.leadership();
     loop {
-        let serves = leadership.borrow_and_update().is_some();
-        let status = if serves { ServingStatus::Serving } else { ServingStatus::NotServing };
+        leadership.mark_unchanged();
+        let status = if serves(&consensus).await { ServingStatus::Serving } else { ServingStatus::NotServing };
         report(&reporter, &services, status).await;
-        if leadership.changed().await.is_err() {
-            report(&reporter, &services, ServingStatus::NotServing).await;
-            return;
+        let goes_on = tokio::select! {
+            changed = leadership.changed() => changed.is_ok(),
+            () = sleep(LOOK_EVERY) => true,
+        };
+        if !goes_on {
+            return report(&reporter, &services, ServingStatus::NotServing).await;
         }
     }
 }

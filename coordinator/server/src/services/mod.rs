@@ -21,6 +21,7 @@ mod health;
 mod node;
 mod rollout;
 mod rollout_watch;
+mod serving;
 mod token;
 
 use std::pin::Pin;
@@ -38,6 +39,7 @@ pub use group::Groups;
 pub use health::report_health;
 pub use node::Nodes;
 pub use rollout::Rollouts;
+pub use serving::serves;
 pub use token::Tokens;
 
 /// What a streaming call answers with.

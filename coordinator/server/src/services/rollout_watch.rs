@@ -20,8 +20,7 @@ pub fn watch(
         let mut applied = consensus.applied();
         let mut view = first;
         let mut last = None;
-        loop {
-            let Some(rollout) = view.state.rollouts().get(&id) else { break };
+        while let Some(rollout) = view.state.rollouts().get(&id) {
             let has_ended = !rollout.is_active();
             let now = api.now(&consensus, &view);
             let shown = convert::rollout(&view.state, rollout, now.cluster_time);
