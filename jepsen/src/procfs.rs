@@ -36,7 +36,9 @@ pub fn peak_memory(pid: u32) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
-/// All processes but this one whose command line or environment names `path` or something below it.
+/// All processes but this one whose command line, environment or working folder names `path` or something below it.
+///
+/// The working folder is what is left of a server that writes its title over both of the others, as Redis does.
 pub fn processes_of(path: &Path) -> Vec<Pid> {
     let Some(needle) = path.to_str().map(str::as_bytes).filter(|needle| !needle.is_empty()) else { return Vec::new() };
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -45,7 +47,10 @@ pub fn processes_of(path: &Path) -> Vec<Pid> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter(|pid| *pid != own)
-        .filter(|pid| names_path(*pid, "cmdline", needle) || names_path(*pid, "environ", needle))
+        .filter(|pid| {
+            let cwd = fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(path));
+            cwd || names_path(*pid, "cmdline", needle) || names_path(*pid, "environ", needle)
+        })
         .map(Pid::from_raw)
         .collect()
 }
@@ -98,5 +103,14 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!is_alive(child.id()));
+    }
+
+    #[test]
+    fn a_process_is_found_by_its_working_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("30").current_dir(folder.path()).spawn().unwrap();
+        assert_eq!(processes_of(folder.path()), [Pid::from_raw(i32::try_from(child.id()).unwrap())]);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use rollcall_jepsen::procfs;
 use rollcall_jepsen::screen::Tone;
 use rollcall_proto::v1::{Phase, Rollout, Step};
 
@@ -96,10 +97,13 @@ impl Disturber {
 
     fn cut_power(&mut self, scene: &mut Scene, step: &Step) -> Result<()> {
         let node = step.node_name.clone();
-        let primary = scene.seen.ask(|seen| seen.latest.get(&node).and_then(|look| look.primary));
+        let look = scene.seen.ask(|seen| seen.latest.get(&node).cloned()).unwrap_or_default();
         let count = scene.cluster.agent_named(&node)?.cut_power()?;
+        if look.pid.is_some_and(procfs::is_alive) {
+            bail!("the power of {node} was cut, and its Redis runs on");
+        }
         scene.witness.killed(&node, "all")?;
-        let role = match primary {
+        let role = match look.primary {
             Some(true) => "a primary",
             Some(false) => "a replica since its drain",
             None => "of unknown role",
