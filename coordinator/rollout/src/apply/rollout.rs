@@ -28,6 +28,11 @@ impl Transition<'_> {
         kind: RolloutKind,
     ) -> Result<Reply, Rejection> {
         let source = if kind == RolloutKind::CatchUp { Source::CatchUp } else { Source::Operator };
+        let current = self.state.groups.get(group).and_then(|group| group.target.as_ref());
+        let kind = match kind {
+            RolloutKind::Update if current.is_some_and(|current| target < current) => RolloutKind::Rollback,
+            kind => kind,
+        };
         self.start_rollout(group, target, digest, kind, source).map(Reply::RolloutStarted)
     }
 
