@@ -16,10 +16,19 @@ fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("rollcall-node: {error:#}");
+            eprintln!("rollcall-node: {}", explain(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, each said once: many name their cause themselves.
+fn explain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        said => format!("{said}: {cause}"),
+    })
 }
 
 fn run(args: &Args) -> Result<()> {

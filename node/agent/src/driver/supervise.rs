@@ -36,8 +36,10 @@ const KILL_LIMIT: Duration = Duration::from_secs(60);
 pub struct ProcessView {
     /// The process; none: none runs.
     pub instance: Option<Instance>,
-    /// Since when, as far as this agent knows.
+    /// Since when.
     pub up_since: Option<Instant>,
+    /// It was started by an earlier life of the agent.
+    pub is_adopted: bool,
     /// How often it has exited by itself while this agent watched.
     pub exit_count: u64,
     /// How it last did.
@@ -92,7 +94,9 @@ impl Supervisor {
         if let Some((process, instance)) = running {
             tracing::info!(group = %actor.context.group, pid = instance.pid, release = %instance.release, "re-adopted");
             store_record(&actor.context.layout, &instance);
-            actor.set_up(process, instance);
+            let age = process.age();
+            actor.set_up(process, instance, age);
+            actor.view.send_modify(|view| view.is_adopted = true);
         }
         tokio::spawn(actor.run(inbox));
         Self { commands, view }
@@ -292,15 +296,17 @@ impl Actor {
         };
         store_record(&context.layout, &instance);
         tracing::info!(group = %context.group, pid = instance.pid, release = %instance.release, "started");
-        self.set_up(process, instance.clone());
+        self.set_up(process, instance.clone(), Duration::ZERO);
         Ok(instance)
     }
 
-    fn set_up(&mut self, process: Process, instance: Instance) {
-        let since = Instant::now();
+    fn set_up(&mut self, process: Process, instance: Instance, age: Duration) {
+        let now = Instant::now();
+        let since = now.checked_sub(age).unwrap_or(now);
         self.view.send_modify(|view| {
             view.instance = Some(instance.clone());
             view.up_since = Some(since);
+            view.is_adopted = false;
         });
         self.state = State::Up { process, instance, since };
     }

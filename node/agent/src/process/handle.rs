@@ -112,6 +112,14 @@ impl Process {
         self.start_time
     }
 
+    /// How long ago it was started.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
+        let started_at = Duration::from_millis(self.start_time.saturating_mul(1000) / ticks_per_second);
+        uptime().saturating_sub(started_at)
+    }
+
     /// Completes once the process has exited.
     pub async fn exited(&self) {
         if self.pidfd.readable().await.is_err() {
@@ -151,6 +159,13 @@ impl Process {
     }
 }
 
+/// Since the boot; zero where that can't be read.
+fn uptime() -> Duration {
+    let text = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let seconds = text.split(' ').next().and_then(|seconds| seconds.parse().ok());
+    seconds.map_or(Duration::ZERO, |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
 /// The deprecated constructor is unsound for types that may close or swap their descriptor; an `OwnedFd` does neither, and
 /// its successor is `unsafe`, which this workspace forbids.
 #[allow(deprecated)]
@@ -175,6 +190,7 @@ mod tests {
     async fn only_the_very_process_is_adopted() {
         let mut process = Process::spawn(Command::new("/bin/sleep").arg("60")).await.unwrap();
         assert!(Process::adopt(process.pid(), process.start_time() + 1).is_none());
+        assert!(process.age() < Duration::from_secs(30), "{:?}", process.age());
         let adopted = Process::adopt(process.pid(), process.start_time()).unwrap();
         assert!(adopted.signal_group(Signal::KILL));
         adopted.exited().await;

@@ -64,12 +64,27 @@ pub struct HealthView {
     pub primary: bool,
     /// What `suitability` says.
     pub priority: Option<u64>,
+    /// A process that was re-adopted hasn't been looked at yet: nothing is known, so nothing is reported. An agent that is
+    /// restarted must not make a healthy member look bad.
+    pub is_pending: bool,
 }
 
 impl Default for HealthView {
     fn default() -> Self {
         let detail = "not running".to_owned();
-        Self { instance: None, health: Health::Critical, detail, primary: false, priority: None }
+        Self { instance: None, health: Health::Critical, detail, primary: false, priority: None, is_pending: false }
+    }
+}
+
+impl HealthView {
+    /// Before anything is known.
+    pub(super) fn pending() -> Self {
+        Self { is_pending: true, ..Self::default() }
+    }
+
+    fn unsampled(instance: &Instance) -> Self {
+        let detail = "not sampled yet".to_owned();
+        Self { instance: Some(instance.clone()), health: Health::Unknown, detail, ..Self::default() }
     }
 }
 
@@ -123,6 +138,9 @@ pub(super) async fn watch_health(
             }
             Some(instance) => {
                 let since = seen.up_since.unwrap_or_else(Instant::now);
+                if !seen.is_adopted {
+                    view.send_replace(HealthView::unsampled(&instance));
+                }
                 let watching = watch_instance(&context, &instance, since, &mut settings, &view);
                 tokio::select! {
                     () = watching => return,
@@ -157,17 +175,10 @@ async fn watch_instance(
     let interval = Duration::from_millis(context.health_check_interval.0);
     let mut backoff = Backoff::new(FIRST_DELAY, interval);
     let mut streaks = Streaks::default();
-    let detail = "not sampled yet".to_owned();
-    view.send_replace(HealthView {
-        instance: Some(instance.clone()),
-        health: Health::Unknown,
-        detail,
-        ..HealthView::default()
-    });
     loop {
         let Some(sample) = sample_detached(context, instance, since.elapsed()).await else { return };
         let HealthSettings { rules, pace } = *settings.borrow_and_update();
-        let before = view.borrow().health;
+        let before = if view.borrow().is_pending { Health::Unknown } else { view.borrow().health };
         let health = streaks.judge(sample.health, before, rules);
         publish(view, instance, health, sample);
         let delay = match (health.is_good(rules), pace) {
@@ -200,7 +211,7 @@ fn next_look(backoff: &mut Backoff, since: Instant, interval: Duration) -> Durat
 
 fn publish(view: &watch::Sender<HealthView>, instance: &Instance, health: Health, sample: Sample) {
     let Sample { detail, primary, priority, .. } = sample;
-    let next = HealthView { instance: Some(instance.clone()), health, detail, primary, priority };
+    let next = HealthView { instance: Some(instance.clone()), health, detail, primary, priority, is_pending: false };
     view.send_if_modified(|view| {
         let is_new = *view != next;
         *view = next;

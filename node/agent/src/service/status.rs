@@ -28,6 +28,8 @@ pub struct ServiceStatus {
     pub priority: Option<u64>,
     /// A release that lies on the disk, verified, beside the current one.
     pub prefetched: Option<ReleaseIdent>,
+    /// The service wasn't looked at yet: the rest says nothing.
+    pub is_pending: bool,
 }
 
 impl ServiceStatus {
@@ -43,6 +45,7 @@ impl ServiceStatus {
             primary: false,
             priority: None,
             prefetched: None,
+            is_pending: true,
         }
     }
 
@@ -76,6 +79,7 @@ impl Inputs {
             primary: health.primary,
             priority: health.priority,
             prefetched,
+            is_pending: health.is_pending,
         }
     }
 
@@ -100,7 +104,8 @@ pub(super) async fn publish_status(
     loop {
         let now = inputs.status(&context.group);
         let urge = *inputs.urged.borrow_and_update();
-        if urge != urged || reported.as_ref().is_none_or(|before| now.is_news_after(before)) {
+        let is_due = urge != urged || reported.as_ref().is_none_or(|before| now.is_news_after(before));
+        if is_due && !now.is_pending {
             context.node.metrics.note_health(&context.group, now.health);
             context.node.outbox.push_status(now.clone());
             reported = Some(now.clone());

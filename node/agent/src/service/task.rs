@@ -87,7 +87,7 @@ impl Service {
         let journal = Arc::new(Mutex::new(journal));
         let (orders, orders_seen) = watch::channel(None);
         let (settings, settings_seen) = watch::channel(HealthSettings::default());
-        let (health, health_seen) = watch::channel(HealthView::default());
+        let (health, health_seen) = watch::channel(HealthView::pending());
         let (prefetched, prefetched_seen) = watch::channel(None);
         let (urged, urged_seen) = watch::channel(0);
         let (status, status_seen) = watch::channel(ServiceStatus::unknown(context.group.clone()));
@@ -129,6 +129,11 @@ impl Service {
     #[must_use]
     pub fn view(&self) -> watch::Receiver<ServiceStatus> {
         self.status.clone()
+    }
+
+    /// Completes once the service was looked at, so that something can be said about it.
+    pub async fn looked_at(&self) {
+        let _ = self.status.clone().wait_for(|status| !status.is_pending).await;
     }
 
     /// The status as it stands.

@@ -33,6 +33,9 @@ const WELCOME_LIMIT: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 const KEEPALIVE_LIMIT: Duration = Duration::from_secs(2);
 
+/// A health check may take 10 s; saying hello without knowing anything is better than never.
+const FIRST_LOOK_LIMIT: Duration = Duration::from_secs(12);
+
 /// After a refusal that only a person can lift.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
@@ -56,7 +59,7 @@ pub struct Router {
 /// Why a session ended.
 #[derive(Debug, thiserror::Error)]
 enum SessionEnd {
-    #[error("can't connect: {0}")]
+    #[error("can't connect: {}", chain(.0))]
     Connect(#[source] tonic::transport::Error),
     #[error("{0}")]
     Status(#[from] Box<tonic::Status>),
@@ -80,6 +83,16 @@ impl Router {
     pub fn new(services: Vec<Service>) -> Self {
         let services = services.into_iter().map(|service| (service.group().clone(), service)).collect();
         Self { services, revision: 0 }
+    }
+
+    /// Waits until something can be said about every service, but not for ever: a health check may hang.
+    async fn looked_at(&self) {
+        let all = async {
+            for service in self.services.values() {
+                service.looked_at().await;
+            }
+        };
+        let _ = timeout(FIRST_LOOK_LIMIT, all).await;
     }
 
     fn route(&mut self, orders: &Orders) {
@@ -121,6 +134,7 @@ pub async fn run_session(
     mut memory: SessionMemory,
     mut router: Router,
 ) {
+    router.looked_at().await;
     let mut endpoints = Endpoints::new(&configured, memory.endpoints());
     loop {
         let endpoint = endpoints.current().to_owned();
@@ -138,7 +152,12 @@ pub async fn run_session(
             }
             end => {
                 let pause = endpoints.another();
-                tracing::info!(endpoint, %end, ?pause, next = endpoints.current(), "no session");
+                // Each peer once; after that it is no news.
+                if endpoints.failure_count() <= endpoints.count() {
+                    tracing::warn!(endpoint, %end, next = endpoints.current(), "no session");
+                } else {
+                    tracing::debug!(endpoint, %end, ?pause, next = endpoints.current(), "no session");
+                }
                 pause
             }
         };
@@ -258,6 +277,12 @@ impl Session<'_> {
         }
         None
     }
+}
+
+/// An error with its causes: the outermost alone says "transport error".
+fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |error| error.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 async fn connect(endpoint: &str) -> Result<Channel, tonic::transport::Error> {

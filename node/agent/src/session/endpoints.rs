@@ -16,6 +16,7 @@ pub(super) struct Endpoints {
     list: Vec<String>,
     next: usize,
     pause: Duration,
+    failure_count: usize,
 }
 
 impl Endpoints {
@@ -23,7 +24,7 @@ impl Endpoints {
     pub(super) fn new(configured: &[String], learnt: &[String]) -> Self {
         let list = merged(configured, learnt);
         let next = rand::rng().random_range(0..list.len());
-        Self { list, next, pause: FIRST_PAUSE }
+        Self { list, next, pause: FIRST_PAUSE, failure_count: 0 }
     }
 
     /// The one to try now.
@@ -34,6 +35,7 @@ impl Endpoints {
     /// It didn't work: another one, after this pause. Jittered by half, so that agents don't come back all at once.
     pub(super) fn another(&mut self) -> Duration {
         self.next = (self.next + 1) % self.list.len();
+        self.failure_count += 1;
         let pause = self.pause.mul_f64(rand::rng().random_range(0.5..1.5));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         pause
@@ -42,6 +44,17 @@ impl Endpoints {
     /// It worked: the next pause is short again.
     pub(super) fn worked(&mut self) {
         self.pause = FIRST_PAUSE;
+        self.failure_count = 0;
+    }
+
+    /// How many peers there are.
+    pub(super) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// How often in a row none was reached.
+    pub(super) fn failure_count(&self) -> usize {
+        self.failure_count
     }
 
     /// A peer has told where all are. The one that is in use stays first.

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rollcall_ident::ReleaseIdent;
+use rollcall_ident::{Fence, ReleaseIdent};
 use rollcall_steps::{
-    Action, Event, Facts, Failure, FailureReason, Go, Outcome, Phase, StepState, Wanted, check_open, decide,
+    Action, Event, Facts, Failure, FailureReason, Go, Milestone, OpenRefusal, Outcome, Phase, StepState, Wanted,
+    check_open, decide,
 };
 use tokio::sync::watch;
 
@@ -13,7 +14,7 @@ use super::clock::StepClock;
 use crate::disk::{Journal, JournalError, write_volatile};
 use crate::driver::{Backoff, ProcessView, Supervisor};
 use crate::service::{GroupOrders, HealthSettings, HealthView, OrderedStep, Pace, ServiceContext, ServiceError};
-use crate::session::{Outbox, StepMilestone};
+use crate::session::{Answer, StepMilestone};
 
 /// A full or read-only disk is tried again by back-off up to this; meanwhile nothing is begun.
 const DISK_RETRY_LIMIT: Duration = Duration::from_secs(10);
@@ -35,6 +36,8 @@ pub struct Engine {
     pub(super) clock: StepClock,
     /// How many milestones of the step are in the outbox, or were.
     queued: u32,
+    /// The closed step that was last told to be turned back.
+    turned_back: Option<(Fence, u32)>,
     /// The exits that the process had before this step started it.
     pub(super) exits_before: u64,
 }
@@ -68,6 +71,7 @@ impl Engine {
             answered: watch::Sender::new(queued),
             clock: StepClock::start(),
             queued,
+            turned_back: None,
             exits_before: 0,
         }
     }
@@ -142,7 +146,7 @@ impl Engine {
         let highest = self.context.node.fence.get();
         let checked = check_open(lock(&self.journal).state(), highest, ordered.opened.fence, ordered.opened.attempt);
         if let Err(refusal) = checked {
-            tracing::warn!(group = %self.context.group, rollout = %ordered.opened.rollout, %refusal, "not opening a step");
+            self.refuse_to_open(&ordered, refusal);
             return Ok(false);
         }
         let fence = ordered.opened.fence;
@@ -152,6 +156,27 @@ impl Engine {
         self.append(&[Event::StepOpened(ordered.opened)]).await?;
         self.context.node.fence.raise(fence);
         Ok(true)
+    }
+
+    /// A step that is over has nothing left to undo, whatever the coordinator still believes: it is told so.
+    fn refuse_to_open(&mut self, ordered: &OrderedStep, refusal: OpenRefusal) {
+        let is_over = matches!(refusal, OpenRefusal::AlreadyClosed { .. });
+        if is_over && ordered.go.is_none() && self.turned_back != Some(ordered.key()) {
+            self.turned_back = Some(ordered.key());
+            let report = StepMilestone {
+                group: self.context.group.clone(),
+                rollout: ordered.opened.rollout,
+                fence: ordered.opened.fence,
+                attempt: ordered.opened.attempt,
+                milestone: Milestone::TurnedBack,
+            };
+            self.context.node.outbox.push_step(report, |_| {});
+        } else if is_over {
+            // Most often the coordinator hasn't heard of the end yet.
+            tracing::debug!(group = %self.context.group, %refusal, "not opening a step");
+        } else {
+            tracing::warn!(group = %self.context.group, rollout = %ordered.opened.rollout, %refusal, "not opening a step");
+        }
     }
 
     /// Appends to the journal. A disk that refuses is tried again for as long as it takes: without the record nothing may
@@ -226,7 +251,7 @@ impl Engine {
                 milestone: milestone.clone(),
             };
             let on_answer = note_answer(Arc::clone(&self.journal), self.answered.clone(), key, index + 1);
-            push(&self.context.node.outbox, report, on_answer);
+            self.context.node.outbox.push_step(report, on_answer);
             self.queued = index + 1;
         }
     }
@@ -273,17 +298,13 @@ fn wanted(step: &StepState, orders: Option<&GroupOrders>) -> Wanted {
     }
 }
 
-fn push(outbox: &Outbox, report: StepMilestone, on_answer: impl FnOnce(&crate::session::Answer) + Send + 'static) {
-    outbox.push_step(report, on_answer);
-}
-
 /// Remembers that the first `count` milestones of this step were answered. Losing that only means reporting again.
 fn note_answer(
     journal: Arc<Mutex<Journal>>,
     answered: watch::Sender<u32>,
-    key: (rollcall_ident::Fence, u32),
+    key: (Fence, u32),
     count: u32,
-) -> impl FnOnce(&crate::session::Answer) + Send + 'static {
+) -> impl FnOnce(&Answer) + Send + 'static {
     move |answer| {
         tracing::debug!(fence = %key.0, milestone = count, "answered");
         if !answer.refusal.is_empty() {

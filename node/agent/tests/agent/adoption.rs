@@ -30,6 +30,8 @@ async fn a_restarted_agent_re_adopts_the_service() {
     let hello = said.hellos.last().unwrap();
     assert_eq!((hello.highest_fence, hello.last_epoch), (10, 1));
     assert!(!hello.cluster_id.is_empty());
+    // Nobody who looks at this member sees it as anything but healthy.
+    assert_eq!(hello.services[0].health(), Health::Healthy);
     coordinator.until("version 1 to be healthy", |said| said.hellos.len() == 2 && said.is_healthy(1)).await;
     assert_eq!(machine.recorded_pid(), Some(pid));
     assert_eq!(machine.starts("run", 1), 1);

@@ -9,7 +9,7 @@ use rollcall_proto::v1::report::Kind as Reported;
 use rollcall_proto::v1::step_report::Event;
 use rollcall_proto::v1::{Failed, Go, Phase, PrefetchReport};
 
-use crate::support::{Coordinator, Machine, Package, Said, ident};
+use crate::support::{Coordinator, Machine, Package, Said, eventually, ident};
 
 /// Lets the agent fetch version 2, and gives its report.
 async fn prefetch(machine: &Machine, digest: &str) -> PrefetchReport {
@@ -212,6 +212,33 @@ async fn a_failing_install_is_tried_again_as_often_as_the_release_says() {
     assert_eq!(machine.starts("install", 2), 2);
     // The old release is up again.
     coordinator.until("version 1 to be healthy", |said| said.is_healthy(1)).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_holds_the_step_and_costs_nothing() {
+    let machine = Machine::with(&[Package::new(1)]).small_disk("1m");
+    let coordinator = Coordinator::start().await;
+    let agent = machine.start(&coordinator);
+    coordinator.run_step(1, None, 10).await;
+    coordinator.drive(true);
+    let filler = agent.sees(&machine.data()).join("filler");
+    let mut file = fs::File::create(&filler).unwrap();
+    while std::io::Write::write_all(&mut file, &[0; 512]).is_ok() {}
+    // The last page of the journal has room for a few steps.
+    let mut fence = 10;
+    let has_complained = || machine.log().contains("the step waits for the disk");
+    while !has_complained() {
+        fence += 10;
+        coordinator.order_step(1, Some(1), fence, Go::Prepare);
+        let is_over = || (has_complained() || coordinator.said().is_finished(fence)).then_some(());
+        eventually("the complaint, or the end of the step", is_over).await;
+    }
+    assert!(machine.log().contains("Free some space there"));
+    assert!(!coordinator.said().is_finished(fence));
+    fs::remove_file(filler).unwrap();
+    coordinator.until_finished(fence).await;
+    let steps = usize::try_from(fence / 10).unwrap();
+    assert_eq!((machine.starts("drain", 1), machine.starts("run", 1)), (steps - 1, steps));
 }
 
 /// Starts an agent that must refuse to run, and gives its error.

@@ -46,6 +46,9 @@ async fn a_step_that_vanishes_before_the_stop_is_undone() {
     machine.until_started("undrain", 1, 2).await;
     until_logged(&machine, "ending=Withdrawn").await;
     assert_eq!((machine.starts("pre-stop", 1), machine.starts("run", 1)), (0, 1));
+    // A coordinator that waits for it to be turned back is told that nothing is left to undo.
+    coordinator.order_step(2, Some(1), 20, Go::TurnBack);
+    coordinator.until_event("turned_back", 1).await;
     // The next grant finds a node that is free.
     coordinator.run_step(2, Some(1), 30).await;
 }

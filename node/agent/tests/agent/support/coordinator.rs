@@ -61,6 +61,11 @@ impl Said {
         })
     }
 
+    /// Whether the step with this fence has succeeded.
+    pub fn is_finished(&self, fence: u64) -> bool {
+        self.events_of(fence).iter().any(|event| name(event) == "finished")
+    }
+
     /// The last status, from a report or a hello.
     pub fn status(&self) -> Option<&ServiceStatus> {
         let reported = self.reports.iter().rev().find_map(|report| match &report.kind {
@@ -101,7 +106,7 @@ impl Said {
         let Some(fence) = self.orders.step.as_ref().map(|step| step.fence) else { return };
         let events = self.events_of(fence);
         let Some(last) = events.last().map(name) else { return };
-        let instance = events.iter().filter_map(started).last();
+        let instance = events.iter().rev().find_map(started);
         match last {
             "prepared" => self.set_go(Go::Drain),
             "drained" => self.set_go(Go::Replace),
@@ -249,8 +254,7 @@ impl Coordinator {
 
     /// Waits for the end of the step with this fence.
     pub async fn until_finished(&self, fence: u64) -> Said {
-        let is_finished = |said: &Said| said.events_of(fence).iter().any(|event| name(event) == "finished");
-        self.until("the end of the step", is_finished).await
+        self.until("the end of the step", |said| said.is_finished(fence)).await
     }
 
     fn hear(&self, report: Report) -> Option<ReportAnswer> {

@@ -13,7 +13,8 @@ use super::{Coordinator, GROUP, Package, eventually};
 pub struct Machine {
     dir: TempDir,
     extra: String,
-    has_own_boot: bool,
+    /// What is done in a mount namespace of the agent's own before it starts.
+    mounts: Vec<String>,
 }
 
 /// A running agent.
@@ -29,7 +30,7 @@ impl Machine {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         File::create(dir.path().join("witness")).unwrap();
-        Self { dir, extra: String::new(), has_own_boot: false }
+        Self { dir, extra: String::new(), mounts: Vec::new() }
     }
 
     /// With these releases in its depot.
@@ -47,8 +48,16 @@ impl Machine {
 
     /// With a boot id of its own, which ends with [`Self::cut_power`].
     pub fn own_boot(mut self) -> Self {
-        self.has_own_boot = true;
+        let boot_id = self.dir.path().join("boot_id");
+        self.mounts.push(format!("mount --bind {} /proc/sys/kernel/random/boot_id", boot_id.display()));
         self.boot();
+        self
+    }
+
+    /// With a data folder on a disk of its own, of this size.
+    pub fn small_disk(mut self, size: &str) -> Self {
+        fs::create_dir(self.data()).unwrap();
+        self.mounts.push(format!("mount -t tmpfs -o size={size} tmpfs {}", self.data().display()));
         self
     }
 
@@ -115,18 +124,18 @@ impl Machine {
         command
     }
 
-    /// The agent itself, or the agent where another file stands in for the boot id.
+    /// The agent itself, or the agent in a mount namespace.
     fn program(&self) -> Command {
         let program = env!("CARGO_BIN_EXE_rollcall-node");
-        if !self.has_own_boot {
+        if self.mounts.is_empty() {
             return Command::new(program);
         }
         let mut command = Command::new("unshare");
         if !rustix::process::geteuid().is_root() {
             command.arg("--map-root-user");
         }
-        let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
-        command.args(["--mount", "sh", "-c", script]).arg(self.dir.path().join("boot_id")).arg(program);
+        let script = format!("{} && exec \"$0\" \"$@\"", self.mounts.join(" && "));
+        command.args(["--mount", "sh", "-c", &script]).arg(program);
         command
     }
 
@@ -188,6 +197,11 @@ impl Drop for Machine {
 impl Agent {
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// A path as the agent sees it.
+    pub fn sees(&self, path: &Path) -> PathBuf {
+        Path::new("/proc").join(self.pid().to_string()).join("root").join(path.strip_prefix("/").unwrap())
     }
 
     /// As a crash would: only the agent dies.
