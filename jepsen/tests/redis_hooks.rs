@@ -153,7 +153,7 @@ async fn a_shard_is_moved_to_release_two_by_its_hooks_and_loses_nothing() {
 
     for member in [replica, primary] {
         hands.step(member, &second, &first).await;
-        hands.until_done(member, &second, &first, "health-check", &[2]).await;
+        hands.until_done(member, &second, &first, "health-check", &[2, 3]).await;
         hands.must(member, &second, &first, "undrain").await;
         form::wait_until_healthy(&hands.seen, 6).await.unwrap();
     }
