@@ -24,6 +24,9 @@ pub struct Journal {
     file: File,
     events: Vec<Event>,
     state: ServiceState,
+    /// An append has failed: the file may end in half a record, and what it holds may never reach the disk. Only a whole
+    /// new file can follow.
+    is_suspect: bool,
 }
 
 /// Why the journal can't be opened or appended to.
@@ -83,7 +86,7 @@ impl Journal {
         if bytes.is_empty() {
             super::sync_dir(path.parent().unwrap_or(Path::new("/")))?;
         }
-        Ok(Self { path: path.to_owned(), file, events, state })
+        Ok(Self { path: path.to_owned(), file, events, state, is_suspect: false })
     }
 
     /// What the events fold to.
@@ -112,14 +115,27 @@ impl Journal {
         if opens_step && self.events.len() > MAX_EVENTS_BEFORE_STEP {
             let kept = [Event::Baseline(self.state.baseline())];
             self.rewrite(kept.iter().chain(events).cloned().collect())?;
-        } else if let Err(error) = self.write(events) {
-            tracing::warn!(%error, "an append to the journal failed; writing it anew");
-            self.rewrite(self.events.iter().chain(events).cloned().collect())?;
         } else {
-            self.events.extend_from_slice(events);
+            self.append_or_rewrite(events)?;
         }
         self.state = state;
         Ok(())
+    }
+
+    fn append_or_rewrite(&mut self, events: &[Event]) -> Result<(), JournalError> {
+        if !self.is_suspect {
+            match self.write(events) {
+                Ok(()) => {
+                    self.events.extend_from_slice(events);
+                    return Ok(());
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "an append to the journal failed; writing it anew");
+                    self.is_suspect = true;
+                }
+            }
+        }
+        self.rewrite(self.events.iter().chain(events).cloned().collect())
     }
 
     fn write(&mut self, events: &[Event]) -> Result<(), DiskError> {
@@ -136,6 +152,7 @@ impl Journal {
         write_atomic(&self.path, &bytes)?;
         self.file = File::options().append(true).open(&self.path).map_err(DiskError::new("open", &self.path))?;
         self.events = events;
+        self.is_suspect = false;
         Ok(())
     }
 }

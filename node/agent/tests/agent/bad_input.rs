@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rollcall_node::disk::Journal;
 use rollcall_proto::v1::report::Kind as Reported;
 use rollcall_proto::v1::step_report::Event;
 use rollcall_proto::v1::{Failed, Go, Phase, PrefetchReport};
@@ -235,10 +236,18 @@ async fn a_full_disk_holds_the_step_and_costs_nothing() {
     }
     assert!(machine.log().contains("Free some space there"));
     assert!(!coordinator.said().is_finished(fence));
+    drop(file);
     fs::remove_file(filler).unwrap();
     coordinator.until_finished(fence).await;
     let steps = usize::try_from(fence / 10).unwrap();
     assert_eq!((machine.starts("drain", 1), machine.starts("run", 1)), (steps - 1, steps));
+    // Whatever half-written record the full disk has left, the journal on it is whole.
+    let journal = agent.sees(&machine.service().join("journal"));
+    let copy = machine.path().join("journal");
+    fs::copy(journal, &copy).unwrap();
+    let journal = Journal::open(&copy).unwrap();
+    assert!(!copy.with_extension("torn").exists());
+    assert_eq!(journal.state().fence.0, fence);
 }
 
 /// Starts an agent that must refuse to run, and gives its error.
