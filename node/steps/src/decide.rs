@@ -71,8 +71,8 @@ pub fn decide(step: &StepState, facts: &Facts, wanted: Wanted) -> Action {
     match &step.status {
         Status::Closed { .. } => Action::Rest,
         Status::Failed { .. } => Action::End(Ending::Failed),
-        Status::Ending { ending, .. } if step.is_unclean(Hook::Undrain, facts.boot_id) && owes_undrain(step) => {
-            settle_or_end(step, *ending)
+        Status::Ending { .. } if step.owes_undrain() && step.is_unclean(Hook::Undrain, facts.boot_id) => {
+            Action::Settle(Hook::Undrain)
         }
         Status::Ending { ending, .. } => Action::End(*ending),
         Status::Opened => go_or_end(Phase::Preparing, wanted),
@@ -86,19 +86,6 @@ pub fn decide(step: &StepState, facts: &Facts, wanted: Wanted) -> Action {
             Wanted::TurnBack => Action::End(Ending::TurnedBack),
             Wanted::Gone | Wanted::Superseded => Action::End(Ending::Withdrawn),
         },
-    }
-}
-
-/// Whether `undrain` has to run before the step is closed.
-fn owes_undrain(step: &StepState) -> bool {
-    step.drain_begun
-}
-
-/// An `undrain` that was never started in this end isn't unclean, whatever the boot: only its intent was lost.
-fn settle_or_end(step: &StepState, ending: Ending) -> Action {
-    match step.hook {
-        Some(mark) if mark.hook == Hook::Undrain && !mark.ended => Action::Settle(Hook::Undrain),
-        _ => Action::End(ending),
     }
 }
 

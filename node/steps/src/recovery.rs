@@ -148,7 +148,7 @@ const TABLE: &[Row] = {
         (Starting, OutcomeDurable, [VERIFY, VERIFY, VERIFY, NEVER]),
         (Starting, Reported, [VERIFY, VERIFY, VERIFY, NEVER]),
         // The intent of verifying is the end of the step: the soak is complete.
-        (Verifying, IntentDurable, [END, END, END, NEVER]),
+        (Verifying, IntentDurable, [END, END, UNDRAIN_AGAIN, NEVER]),
         (Verifying, HookRunning, [UNDRAIN_AGAIN, UNDRAIN_AGAIN, UNDRAIN_AGAIN, NEVER]),
         (Verifying, OutcomeDurable, [REST, REST, REST, NEVER]),
         (Verifying, Reported, [REST, REST, REST, NEVER]),

@@ -165,6 +165,8 @@ pub struct StepState {
     pub started: bool,
     /// The old instance's end was observed; true: it had to be killed.
     pub old_gone: Option<bool>,
+    /// `undrain` has ended, or nobody will know how: it isn't run again.
+    pub undrain_ended: bool,
     /// The last hook that was started in the phase that stands.
     pub hook: Option<HookMark>,
     /// Every hook started in the phase that stands.
@@ -191,6 +193,7 @@ impl StepState {
             switched: false,
             started: false,
             old_gone: None,
+            undrain_ended: false,
             hook: None,
             hooks_started: BTreeSet::new(),
             reboots,
@@ -229,6 +232,12 @@ impl StepState {
         *begun_in != boot_id || self.hook.is_some_and(|mark| mark.hook == hook && !mark.ended)
     }
 
+    /// Whether `undrain` has to run before the step is closed.
+    #[must_use]
+    pub fn owes_undrain(&self) -> bool {
+        self.drain_begun && !self.undrain_ended
+    }
+
     /// The milestones that weren't answered yet, with their numbers.
     pub fn unreported(&self) -> impl Iterator<Item = (u32, &Milestone)> {
         (0u32..).zip(&self.milestones).skip(self.reported as usize)
@@ -254,12 +263,16 @@ impl StepState {
                 self.hook = Some(HookMark { hook: *hook, token: *token, ended: false });
                 self.hooks_started.insert(*hook);
             }
-            Event::HookEnded { .. } => {
+            Event::HookEnded { hook } => {
+                self.undrain_ended |= *hook == Hook::Undrain;
                 if let Some(mark) = &mut self.hook {
                     mark.ended = true;
                 }
             }
-            Event::PhaseEnded { phase, outcome } => self.note_outcome(*phase, outcome),
+            Event::PhaseEnded { phase, outcome } => {
+                self.undrain_ended |= matches!(self.status, Status::Ending { .. });
+                self.note_outcome(*phase, outcome);
+            }
             Event::OldInstanceGone { killed } => self.old_gone = Some(*killed),
             Event::RebootAsked { boot_id } => {
                 self.milestones.push(Milestone::RebootBegun { boot_id: *boot_id, asked_for: true });
@@ -359,10 +372,11 @@ fn next_status(step: &StepState, event: &Event) -> Option<Status> {
             Status::Verifying | Status::Ending { ending: Ending::Finished, .. },
             Event::PhaseEnded { phase: Phase::Verifying, outcome: Outcome::Failed(_) },
         ) => Some(Status::Failed { phase: Phase::Verifying }),
-        (Status::Ending { .. }, Event::HookStarted { hook: Hook::Undrain, .. }) => Some(status.clone()),
-        (Status::Ending { .. }, Event::HookEnded { hook }) if step.hook.is_some_and(|mark| mark.hook == *hook) => {
-            Some(status.clone())
-        }
+        // Its end may be recorded without its start: that mark is lost in a power cut.
+        (
+            Status::Ending { .. },
+            Event::HookStarted { hook: Hook::Undrain, .. } | Event::HookEnded { hook: Hook::Undrain },
+        ) => Some(status.clone()),
         (Status::Ending { ending, .. }, Event::StepClosed { ending: closed, .. }) if ending == closed => {
             Some(Status::Closed { ending: *ending })
         }

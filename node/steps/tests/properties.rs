@@ -145,7 +145,10 @@ impl World {
             Hook::Drain => self.run(Phase::Draining),
             Hook::Install => self.run(Phase::Installing),
             Hook::Init => self.run(Phase::Starting),
-            _ => self.end(Ending::Finished),
+            _ => match self.state().step.unwrap().status {
+                Status::Ending { ending, .. } => self.end(ending),
+                status => unreachable!("{status:?}"),
+            },
         }
     }
 
@@ -154,8 +157,7 @@ impl World {
         if !matches!(step.status, Status::Ending { .. }) {
             self.append(Event::EndBegun { ending, boot_id: self.boot_id() })?;
         }
-        let has_run = step.hook.is_some_and(|mark| mark.hook == Hook::Undrain && mark.ended);
-        if step.drain_begun && !has_run {
+        if step.owes_undrain() {
             self.hook(Hook::Undrain)?;
             self.append(Event::HookEnded { hook: Hook::Undrain })?;
         }

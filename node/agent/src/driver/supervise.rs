@@ -241,6 +241,7 @@ impl Actor {
             self.state = State::Down;
             return;
         };
+        self.context.hand_over(&wanted.release);
         let token = RunToken(*uuid::Uuid::new_v4().as_bytes());
         let run = self.context.hook_run(&wanted.release, Hook::Init, wanted.reason, None, token);
         match run {

@@ -1,6 +1,8 @@
 //! What every part of a service knows and nobody changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::fs::chown;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rollcall_ident::{BootId, Fence, GroupName, Millis, NodeId, NodeName, ReleaseIdent};
@@ -160,6 +162,22 @@ impl ServiceContext {
                 Ok(None) => Err(format!("[service] user = {name:?} in its rollcall.toml: there is no such user here")),
                 Err(error) => Err(format!("[service] user = {name:?} in its rollcall.toml: {error}")),
             },
+        }
+    }
+}
+
+impl ServiceContext {
+    /// Gives the service's user what the service writes to: its own folder and its status file. Where that can't be done
+    /// the hooks will say what they lack.
+    pub fn hand_over(&self, release: &Release) {
+        let Ok(Some((uid, gid))) = self.user_for(release, Hook::Run) else { return };
+        let hand_over = || -> std::io::Result<()> {
+            File::options().create(true).append(true).open(self.layout.status())?;
+            chown(self.layout.status(), Some(uid), Some(gid))?;
+            chown(self.layout.data(), Some(uid), Some(gid))
+        };
+        if let Err(error) = hand_over() {
+            tracing::warn!(group = %self.group, %error, "the service's user doesn't own its folder");
         }
     }
 }

@@ -16,7 +16,7 @@ use super::status::{Inputs, ServiceStatus, publish_status};
 use crate::disk::{DiskError, Journal, JournalError, read_optional, write_atomic};
 use crate::driver::{Supervisor, find_running};
 use crate::hooks::HookReason;
-use crate::step::Engine;
+use crate::step::{Engine, Surroundings};
 
 /// Why a service can't be looked after.
 #[derive(Debug, thiserror::Error)]
@@ -104,8 +104,8 @@ impl Service {
         part("status", Box::pin(publish_status(Arc::clone(&context), inputs, status)));
         let prefetch = run_prefetch(Arc::clone(&context), orders_seen.clone(), Arc::clone(&journal), prefetched);
         part("prefetch", Box::pin(prefetch));
-        let engine =
-            Engine::new(Arc::clone(&context), journal, orders_seen, supervisor, health_seen, settings, current, urged);
+        let surroundings = Surroundings { orders: orders_seen, health: health_seen, settings, current, urged };
+        let engine = Engine::new(Arc::clone(&context), journal, supervisor, surroundings);
         tasks.spawn(engine.run());
         Self { context, orders, status: status_seen }
     }

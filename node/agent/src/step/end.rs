@@ -23,9 +23,7 @@ impl Engine {
         if let Some(release) = self.current_release() {
             self.supervisor.keep_up(release, HookReason::Step(step.opened.reason)).await;
         }
-        let has_run = step.hook.is_some_and(|mark| mark.hook == Hook::Undrain && mark.ended);
-        if step.drain_begun
-            && !has_run
+        if step.owes_undrain()
             && let Some(end) = self.undrain().await?
         {
             if ending == Ending::Finished {

@@ -42,20 +42,31 @@ pub struct Engine {
     pub(super) exits_before: u64,
 }
 
+/// What the engine hears, and who hears of it.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// What is wanted of the service.
+    pub orders: watch::Receiver<Option<GroupOrders>>,
+    /// How it is.
+    pub health: watch::Receiver<HealthView>,
+    /// How its health is to be watched.
+    pub settings: watch::Sender<HealthSettings>,
+    /// The release that runs, or would be started.
+    pub current: watch::Sender<Option<ReleaseIdent>>,
+    /// Counted up where the status should be reported again.
+    pub urged: watch::Sender<u64>,
+}
+
 impl Engine {
     /// An engine over a recovered journal.
-    #[allow(clippy::too_many_arguments)]
     #[must_use]
     pub fn new(
         context: Arc<ServiceContext>,
         journal: Arc<Mutex<Journal>>,
-        orders: watch::Receiver<Option<GroupOrders>>,
         supervisor: Supervisor,
-        health: watch::Receiver<HealthView>,
-        settings: watch::Sender<HealthSettings>,
-        current: watch::Sender<Option<ReleaseIdent>>,
-        urged: watch::Sender<u64>,
+        surroundings: Surroundings,
     ) -> Self {
+        let Surroundings { orders, health, settings, current, urged } = surroundings;
         let process = supervisor.view();
         let queued = lock(&journal).state().step.as_ref().map_or(0, |step| step.reported);
         Self {

@@ -13,4 +13,4 @@ mod settle;
 mod start;
 mod stop;
 
-pub use engine::Engine;
+pub use engine::{Engine, Surroundings};

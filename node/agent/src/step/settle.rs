@@ -1,6 +1,6 @@
 //! A hook that was started, and whose end nobody saw.
 
-use rollcall_steps::{Event, FailureReason, Hook, Phase, Rerun, Settled, settle};
+use rollcall_steps::{Ending, Event, FailureReason, Hook, Phase, Rerun, Settled, Status, settle};
 
 use super::engine::{Engine, failure};
 use crate::disk::JournalError;
@@ -24,12 +24,18 @@ impl Engine {
         match settled {
             Settled::RunAgain | Settled::AskProbe => self.run_again(hook).await,
             Settled::Done => self.go_on_after(hook).await,
+            // Only a step that would have succeeded can still fail; of any other the end is what it was.
+            Settled::Fail if hook == Hook::Undrain && !self.would_finish() => self.go_on_after(hook).await,
             Settled::Fail => {
                 let detail = format!("hook {} was started and nobody saw its end; it isn't run again", hook.name());
                 let phase = phase_of(hook);
                 self.fail(phase, failure(FailureReason::OutcomeUnknown, detail)).await
             }
         }
+    }
+
+    fn would_finish(&self) -> bool {
+        matches!(self.step().status, Status::Ending { ending: Ending::Finished, .. })
     }
 
     async fn release_of(&mut self, hook: Hook) -> Option<std::sync::Arc<Release>> {
@@ -68,7 +74,7 @@ impl Engine {
             Hook::Install => self.install().await,
             Hook::Init => self.start(true).await,
             _ => {
-                let rollcall_steps::Status::Ending { ending, .. } = self.step().status else {
+                let Status::Ending { ending, .. } = self.step().status else {
                     unreachable!("only undrain is left, and it runs while a step ends")
                 };
                 self.end(ending).await

@@ -5,7 +5,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use rollcall_ident::ReleaseIdent;
-use rollcall_steps::{Event, Failure, FailureReason, Hook, Instance, Milestone, Phase, StepState, Wanted};
+use rollcall_steps::{
+    Action, Event, Facts, Failure, FailureReason, Hook, Instance, Milestone, Phase, StepState, decide,
+};
 
 use super::engine::{Engine, failure};
 use super::hooks::failure_of;
@@ -28,6 +30,7 @@ impl Engine {
             Ok(release) => Arc::new(release),
             Err(failure) => return self.fail(Phase::Starting, failure).await,
         };
+        self.context.hand_over(&release);
         if with_init
             && let Some(end) = self.run_hook(&release, Hook::Init, Phase::Starting).await?
             && end.exit != Exit::Code(0)
@@ -71,7 +74,8 @@ impl Engine {
             {
                 return self.note_instance(instance).await;
             }
-            if !matches!(self.wanted(step), Wanted::Step(rollcall_steps::Go::Replace) | Wanted::NotHeard) {
+            let facts = Facts { boot_id: self.context.node.boot_id };
+            if decide(step, &facts, self.wanted(step)) != Action::Verify {
                 self.clock.note_finish();
                 return Ok(());
             }

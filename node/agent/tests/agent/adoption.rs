@@ -124,7 +124,8 @@ async fn a_second_agent_on_the_same_folder_is_told_who_has_it() {
 
 #[tokio::test]
 async fn children_of_a_script_get_their_time_to_end() {
-    let child = "echo $$ > child; trap 'echo end graceful >> $WITNESS; exit 0' TERM; while :; do sleep 0.05; done";
+    let child =
+        "echo $$ > child; trap 'sleep 0.5; echo end graceful >> $WITNESS; exit 0' TERM; while :; do sleep 0.05; done";
     let run = format!("sh -c '{}' & wait", child.replace('\'', "'\\''"));
     let machine = Machine::with(&[Package::new(1).hook("run", &run), Package::new(2)]);
     let coordinator = Coordinator::start().await;

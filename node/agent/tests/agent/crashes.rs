@@ -116,6 +116,21 @@ async fn agent_dies_while_verifying() {
 }
 
 #[tokio::test]
+async fn orders_that_lag_behind_the_journal_change_nothing() {
+    let (machine, coordinator, agent) = machine(Package::new(1), Package::new(2)).await;
+    coordinator.drive(false);
+    coordinator.order_step(2, Some(1), 20, Go::Replace);
+    coordinator.until_event("started", 2).await;
+    coordinator.order(|orders| orders.step.as_mut().unwrap().go = Go::Drain.into());
+    let heard = format!("orders revision={}\n", coordinator.revision());
+    eventually("the orders", || machine.log().contains(&heard).then_some(())).await;
+    // It still takes part in everything, and doesn't turn in circles.
+    coordinator.until("it to be healthy", |said| said.is_healthy(2)).await;
+    assert!(machine.log().matches("action=Verify").count() < 10);
+    assert!(agent.terminate().await.success());
+}
+
+#[tokio::test]
 async fn after_commit_point_b_the_agent_needs_nobody() {
     let (machine, coordinator, agent) = machine(Package::new(1), Package::new(2).gate("install")).await;
     coordinator.order_step(2, Some(1), 20, Go::Prepare);
@@ -199,6 +214,21 @@ async fn an_install_that_must_not_run_twice_fails_and_the_old_release_comes_back
     machine.until_started("run", 1, 2).await;
     coordinator.until("version 1 to be healthy", |said| said.is_healthy(1)).await;
     assert_eq!(machine.starts("install", 2), 1);
+}
+
+#[tokio::test]
+async fn an_undrain_that_must_not_run_twice_fails_the_step() {
+    let new = Package::new(2).gate("undrain").manifest("[hooks.undrain]\nrerun = \"fail\"\n");
+    let (machine, coordinator, agent) = machine(Package::new(1), new).await;
+    coordinator.order_step(2, Some(1), 20, Go::Prepare);
+    machine.until_started("undrain", 2, 1).await;
+    agent.kill();
+    machine.open("undrain");
+    let _agent = machine.start(&coordinator);
+    let said = coordinator.until_event("failed", 1).await;
+    assert_eq!(last_failure(&said).reason, "outcome_unknown");
+    eventually("the end", || machine.log().contains("step closed group=app.default ending=Failed").then_some(())).await;
+    assert_eq!(machine.starts("undrain", 2), 1);
 }
 
 #[tokio::test]
