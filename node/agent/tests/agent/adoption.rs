@@ -21,10 +21,21 @@ async fn until_hello(coordinator: &Coordinator, times: usize) -> crate::support:
     coordinator.until("a hello", |said| said.hellos.len() >= times).await
 }
 
+/// What was reported since then.
+fn health_since(said: &crate::support::Said, before: usize) -> Vec<Health> {
+    let statuses = said.reports[before..].iter().filter_map(|report| match &report.kind {
+        Some(rollcall_proto::v1::report::Kind::Status(status)) => Some(status.health()),
+        _ => None,
+    });
+    statuses.collect()
+}
+
 #[tokio::test]
 async fn a_restarted_agent_re_adopts_the_service() {
     let (machine, coordinator, agent, pid) = running().await;
+    coordinator.until("version 1 to be healthy", |said| said.is_healthy(1)).await;
     agent.kill();
+    let before = coordinator.said().reports.len();
     let _agent = machine.start(&coordinator);
     let said = until_hello(&coordinator, 2).await;
     let hello = said.hellos.last().unwrap();
@@ -32,7 +43,8 @@ async fn a_restarted_agent_re_adopts_the_service() {
     assert!(!hello.cluster_id.is_empty());
     // Nobody who looks at this member sees it as anything but healthy.
     assert_eq!(hello.services[0].health(), Health::Healthy);
-    coordinator.until("version 1 to be healthy", |said| said.hellos.len() == 2 && said.is_healthy(1)).await;
+    let said = coordinator.until("a report", |said| said.reports.len() > before).await;
+    assert!(health_since(&said, before).iter().all(|health| *health == Health::Healthy));
     assert_eq!(machine.recorded_pid(), Some(pid));
     assert_eq!(machine.starts("run", 1), 1);
 }
@@ -99,13 +111,7 @@ async fn a_service_that_dies_is_critical_at_once_and_started_again() {
         said.is_healthy(1) && said.status().unwrap().instance.as_ref().unwrap().pid != pid
     });
     let said = said.await;
-    let health: Vec<Health> = said.reports[before..]
-        .iter()
-        .filter_map(|report| match &report.kind {
-            Some(rollcall_proto::v1::report::Kind::Status(status)) => Some(status.health()),
-            _ => None,
-        })
-        .collect();
+    let health = health_since(&said, before);
     let changes: Vec<&Health> = health.iter().skip_while(|health| **health == Health::Healthy).collect();
     assert_eq!(changes, [&Health::Critical, &Health::Unknown, &Health::Healthy]);
     assert_eq!(machine.starts("init", 1), 2);
