@@ -265,6 +265,24 @@ mod tests {
     }
 
     #[test]
+    fn half_a_record_is_never_appended_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let mut journal = Journal::open(&path).unwrap();
+        journal.append(&events()[..2]).unwrap();
+        // A disk that takes neither the append nor a new file, …
+        journal.file = File::open(&path).unwrap();
+        fs::create_dir(dir.path().join("journal.tmp")).unwrap();
+        assert!(matches!(journal.append(&events()[2..3]), Err(JournalError::Disk(_))));
+        // … and has taken half a record.
+        journal.file = File::options().append(true).open(&path).unwrap();
+        journal.file.write_all(&seal(&events()[2])[..5]).unwrap();
+        fs::remove_dir(dir.path().join("journal.tmp")).unwrap();
+        journal.append(&events()[2..]).unwrap();
+        assert_eq!(Journal::open(&path).unwrap().events(), events());
+    }
+
+    #[test]
     fn what_cannot_have_happened_is_not_appended() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
