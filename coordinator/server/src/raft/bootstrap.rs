@@ -9,10 +9,11 @@ use rollcall_rollout::{Command, Rejection, Reply};
 use tokio::time::Instant;
 
 use super::api::{MembershipError, Origin};
-use super::client::{Clients, Lane, check_address};
+use super::client::{Clients, check_address};
 use super::consensus::Consensus;
+use super::identify::identify;
 use super::peer::Peer;
-use super::wire::{self, BodyV1, ReplyV1};
+use super::wire;
 use crate::storage::Identity;
 use crate::storage::types::PeerNode;
 
@@ -21,9 +22,6 @@ const FIRST: PeerId = PeerId(1);
 
 /// BOUND: for the first peer to elect itself and write.
 const FIRST_WRITES: Duration = Duration::from_secs(15);
-
-/// BOUND: for a peer to say that it is blank.
-const ASK: Duration = Duration::from_secs(2);
 
 impl Peer {
     /// Makes a new cluster of this blank peer and the blank peers at `others`. Returns once all of them vote.
@@ -70,11 +68,11 @@ impl Peer {
         for address in others {
             let unreachable = |what| MembershipError::Unreachable { address: address.clone(), what };
             let client = clients.to(wire::ANYBODY, address).map_err(unreachable)?;
-            match client.call(Lane::Control, BodyV1::Identify, ASK).await {
-                Ok(ReplyV1::Identity(None)) => {}
+            match identify(&client).await.map_err(unreachable)? {
+                None => {}
                 // It was taken in before the making was interrupted.
-                Ok(ReplyV1::Identity(Some((theirs, _)))) if theirs == me.cluster => {}
-                Ok(ReplyV1::Identity(Some((theirs, peer)))) => {
+                Some((theirs, _)) if theirs == me.cluster => {}
+                Some((theirs, peer)) => {
                     return Err(MembershipError::OtherCluster {
                         address: address.clone(),
                         theirs,
@@ -82,8 +80,6 @@ impl Peer {
                         ours: me.cluster,
                     });
                 }
-                Ok(other) => return Err(unreachable(client.unexpected(&other).to_string())),
-                Err(error) => return Err(unreachable(error.to_string())),
             }
         }
         Ok(())

@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::api::{Leadership, MemberStatus, MembershipError, Origin, ProposeError};
 use super::client::{CallError, Lane, check_address};
 use super::consensus::{Consensus, Inner};
+use super::identify::identify;
 use super::wire::{self, BodyV1, ChangeV1, RefusalV1, ReplyV1};
 use crate::storage::Identity;
 use crate::storage::types::{PeerNode, TypeConfig};
@@ -161,11 +162,8 @@ impl Consensus {
     async fn identify(&self, address: &str) -> Result<Option<Identity>, MembershipError> {
         let unreachable = |what| MembershipError::Unreachable { address: address.to_owned(), what };
         let client = self.inner.addresses.client_at(wire::ANYBODY, address).map_err(unreachable)?;
-        match client.call(Lane::Control, BodyV1::Identify, ASK).await {
-            Ok(ReplyV1::Identity(identity)) => Ok(identity.map(|(cluster, peer)| Identity { cluster, peer })),
-            Ok(other) => Err(unreachable(client.unexpected(&other).to_string())),
-            Err(error) => Err(unreachable(error.to_string())),
-        }
+        let found = identify(&client).await.map_err(unreachable)?;
+        Ok(found.map(|(cluster, peer)| Identity { cluster, peer }))
     }
 
     /// A peer that has an identity already may go on where it stood, if it is one of ours.

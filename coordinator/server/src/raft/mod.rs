@@ -28,6 +28,7 @@ mod clock;
 mod codec;
 mod consensus;
 mod convert;
+mod identify;
 mod leadership;
 mod members;
 mod membership;
