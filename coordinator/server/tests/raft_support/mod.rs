@@ -1,7 +1,6 @@
 //! Peers in one process: real storage, real tonic on loopback, each on a runtime of its own that can be killed.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
-
 // Each test program uses a part of it.
 #![allow(dead_code)]
 
