@@ -73,6 +73,8 @@ fn paused_with_a_reason(paused: &Rollout, explained: &str) -> Verdict {
     let Some((node, failure)) = failed.context("no step failed").ok() else {
         return Verdict::violated(promise, "no step is said to have failed");
     };
+    // The CLI breaks its lines to the width of the terminal.
+    let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
     if !explained.contains(node.as_str()) || !explained.contains("link is down") {
         return Verdict::violated(promise, format!("explain doesn't name {node} and its replication link"));
     }

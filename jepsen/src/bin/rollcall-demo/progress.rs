@@ -34,7 +34,8 @@ impl Teller {
             match phase {
                 Phase::Succeeded => {
                     let took = duration_of(step).map_or(String::new(), |took| format!("  {}", seconds(took)));
-                    let done = scene.screen.tint(Tone::Green, "healthy on the new release");
+                    let release = step.to.rsplit('/').next().unwrap_or_default();
+                    let done = scene.screen.tint(Tone::Green, &format!("healthy on {release}"));
                     scene.screen.say(&format!("{place}  {}  {done}{took}", step.node_name));
                 }
                 Phase::Failed => {
