@@ -133,7 +133,6 @@ impl Service {
             prefetch: None,
         }
     }
-
 }
 
 /// One running process: no two are ever equal.
