@@ -44,9 +44,7 @@ const LINGER: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// It can't listen.
-    #[error(
-        "can't listen at {address} for {what}: {source}; is another process there? `{option}` chooses another address"
-    )]
+    #[error("can't listen at {address} for {what}; is another process there? `{option}` chooses another address")]
     Listen {
         /// Where.
         address: String,
