@@ -247,6 +247,42 @@ async fn a_snapshot_beyond_the_log_moves_its_start() {
 }
 
 #[tokio::test]
+async fn a_tail_whose_first_block_never_reached_the_disk_is_cut_off() {
+    const BLOCK: usize = 4096;
+    for synced in 1..40 {
+        let folder = scratch();
+        let mut log = LogStore::open(folder.path()).unwrap();
+        log.blocking_append(entries(1, 0..synced)).await.unwrap();
+        let file = files_with(folder.path(), "wal").pop().unwrap();
+        let end = std::fs::metadata(&file).unwrap().len() as usize;
+        log.blocking_append(entries(1, synced..synced + 60)).await.unwrap();
+        drop(log);
+        let mut bytes = std::fs::read(&file).unwrap();
+        // What a power cut leaves when the length and the new blocks are on disk, and the block before them isn't.
+        bytes[end..end.next_multiple_of(BLOCK)].fill(0);
+        std::fs::write(&file, &bytes).unwrap();
+        let mut log = LogStore::open(folder.path()).unwrap();
+        assert_eq!(log.try_get_log_entries(..).await.unwrap(), entries(1, 0..synced));
+        log.blocking_append(entries(2, synced..synced + 3)).await.unwrap();
+        drop(log);
+        assert_eq!(LogStore::open(folder.path()).unwrap().bounds().unwrap().1, Some(log_id(2, synced + 2)));
+
+        // Anything else in its place is damage.
+        let last = end.next_multiple_of(BLOCK) - 1;
+        for (at, value) in [(last, 1), (end, 1), (end + 7, 1)] {
+            let mut other = bytes.clone();
+            other[at] = value;
+            std::fs::write(&file, &other).unwrap();
+            for newer in files_with(folder.path(), "wal").iter().filter(|path| **path != file) {
+                std::fs::remove_file(newer).unwrap();
+            }
+            let error = LogStore::open(folder.path()).map(|_| ()).unwrap_err();
+            assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_removed_file_is_noticed() {
     let folder = scratch();
     let mut log = open(&folder);

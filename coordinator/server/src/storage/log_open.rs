@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use raft_log::chunked_wal::ChunkedWal;
-use raft_log::{RaftLog, RaftWalTypes};
+use raft_log::RaftLog;
 use rustix::fs::{Advice, fadvise};
 
 use super::error::{IoContext as _, StorageError};
 use super::files::{create_dir_durable, sync_dir};
 use super::log_sync;
+use super::log_torn;
 use super::wal::Wal;
 
 /// BOUND: a file of the log. Purging removes whole files, so this is also what a purge leaves behind at most.
@@ -34,10 +34,10 @@ pub(super) fn open(dir: &Path, chunk_bytes: usize) -> Result<Arc<RwLock<RaftLog<
     reread_from_device(&files)?;
     check_none_empty(&files)?;
     let config = Arc::new(config(dir, chunk_bytes)?);
-    // The crate panicked on one kind of damage (see `check_none_empty`); should there be another, it is damage too.
-    let log = catch_unwind(AssertUnwindSafe(|| RaftLog::open(config.clone())))
-        .map_err(|_| StorageError::damaged(dir, "reading it made the log's engine panic (see the message above)"))?
-        .map_err(|error| explain(dir, &config, error))?;
+    let log = match replay(dir, &config) {
+        Err(StorageError::Damaged { .. }) if cut_off_if_torn(&config)? => replay(dir, &config)?,
+        result => result?,
+    };
     check_complete(dir, &log)?;
     let log = Arc::new(RwLock::new(log));
     // CRASH: until here nobody was told about the recovered tail. A tail that was only in the page cache when the
@@ -120,6 +120,17 @@ fn check_complete(dir: &Path, log: &RaftLog<Wal>) -> Result<(), StorageError> {
     }
 }
 
+fn replay(dir: &Path, config: &Arc<raft_log::Config>) -> Result<RaftLog<Wal>, StorageError> {
+    // The crate panicked on one kind of damage (see `check_none_empty`); should there be another, it is damage too.
+    catch_unwind(AssertUnwindSafe(|| RaftLog::open(config.clone())))
+        .map_err(|_| StorageError::damaged(dir, "reading it made the log's engine panic (see the message above)"))?
+        .map_err(|error| explain(dir, config, error))
+}
+
+fn cut_off_if_torn(config: &raft_log::Config) -> Result<bool, StorageError> {
+    log_torn::find_bad_record(config).map_or(Ok(false), |bad| log_torn::cut_off_if_torn(&bad))
+}
+
 /// Makes the crate's error one that names the file and the way out.
 fn explain(dir: &Path, config: &raft_log::Config, error: io::Error) -> StorageError {
     match error.kind() {
@@ -127,22 +138,9 @@ fn explain(dir: &Path, config: &raft_log::Config, error: io::Error) -> StorageEr
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other
             if error.raw_os_error().is_none() =>
         {
-            let path = first_damaged_file(config).unwrap_or_else(|| dir.to_owned());
+            let path = log_torn::find_bad_record(config).map_or_else(|| dir.to_owned(), |bad| bad.path);
             StorageError::damaged(path, error.to_string())
         }
         _ => StorageError::io("open the Raft log in", dir, error),
     }
-}
-
-/// The first file with a record that doesn't read.
-fn first_damaged_file(config: &raft_log::Config) -> Option<PathBuf> {
-    let lock = ChunkedWal::<RaftWalTypes<Wal>>::acquire_lock(&config.wal).ok()?;
-    let mut found = None;
-    let _ = ChunkedWal::<RaftWalTypes<Wal>>::dump_records(&config.wal, &lock, |chunk, _, record| {
-        if record.is_err() && found.is_none() {
-            found = Some(PathBuf::from(config.wal.chunk_path(chunk)));
-        }
-        Ok(())
-    });
-    found
 }

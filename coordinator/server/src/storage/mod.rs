@@ -26,6 +26,7 @@ mod identity;
 mod log_open;
 mod log_store;
 mod log_sync;
+mod log_torn;
 mod recover;
 mod snapshot_build;
 mod snapshot_file;
