@@ -1,5 +1,5 @@
 //! The command line: what is global, and the command families. Each family lives in its own file under
-//! [`commands`](crate::commands).
+//! [`commands`].
 //!
 //! Precedence of a setting: option, environment, config file, default.
 

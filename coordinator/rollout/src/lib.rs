@@ -1,10 +1,10 @@
 //! The pure heart of Rollcall: the replicated state machine, the planner, and what both agree on.
 //!
 //! - [`State::apply`] takes one log entry at a time and checks every safety rule; it refuses with a [`Rejection`].
-//! - [`plan`] chooses what the leader proposes next. It can be slow or wrong, never unsafe.
+//! - [`plan()`] chooses what the leader proposes next. It can be slow or wrong, never unsafe.
 //! - [`orders_for`] says what a node should be doing now. Nothing is fired; orders are derived.
-//! - [`explain`] says why something doesn't move, with the checks that `apply` itself uses.
-//! - [`check`] is the linter of the state: it names whatever breaks an invariant of `docs/invariants.md`.
+//! - [`explain()`] says why something doesn't move, with the checks that `apply` itself uses.
+//! - [`check()`] is the linter of the state: it names whatever breaks an invariant of `docs/invariants.md`.
 //!
 //! # Invariants
 //! DETERMINISM: the same log gives the same bytes on every peer. No clock, no randomness, no IO, no hash order: this

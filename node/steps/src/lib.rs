@@ -1,7 +1,7 @@
 //! The pure step machine of a node, and the recovery of its journal.
 //!
 //! A step moves one service of one node to one release. What happened is a sequence of [`Event`]s in the service's
-//! journal; [`ServiceState::apply`] folds them and refuses a sequence that can't have happened; [`decide`] says what to
+//! journal; [`ServiceState::apply`] folds them and refuses a sequence that can't have happened; [`decide()`] says what to
 //! do next, from that state, what the orders want, and which boot this is. The agent only executes.
 //!
 //! # Invariants
@@ -9,7 +9,7 @@
 //!   says what to do next.
 //! - A hook whose outcome is unknown is never simply started again: [`Action::Settle`] sends it through its re-run
 //!   policy first.
-//! - Nothing after commit point B needs anybody's leave: [`decide`] goes on without orders once stopping has begun.
+//! - Nothing after commit point B needs anybody's leave: [`decide()`] goes on without orders once stopping has begun.
 //!
 //! # Deliberately absent
 //! Clocks, files, processes, the wire. The crate's `clippy.toml` bans them.

@@ -1,5 +1,5 @@
 //! `rollcall rollout`: move a group to a release. What shows a rollout is in
-//! [`rollout_status`](super::rollout_status).
+//! [`rollout_status`].
 
 use clap::{Args, Subcommand};
 use rollcall_ident::{GroupName, RolloutId};

@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //! - A rejected command changes nothing but the clock and what was due by it.
-//! - After every entry the state passes the linter ([`crate::check`]); debug builds assert it.
+//! - After every entry the state passes the linter ([`crate::check()`]); debug builds assert it.
 //!
 //! # Deliberately absent
 //! Choices. Who goes next is the planner's; `apply` never calls it.
