@@ -30,8 +30,14 @@ fn or_none(text: Option<&str>) -> &str {
 
 /// `2026-11-30 14:04:12` of an RFC 3339 time.
 fn short_time(time: Option<&str>) -> String {
-    match time {
-        Some(time) => time.get(..19).unwrap_or(time).replace('T', " "),
-        None => NONE.to_owned(),
-    }
+    time_up_to(time, "2026-11-30T14:04:12".len())
+}
+
+/// `2026-11-30 14:04` of an RFC 3339 time, where a table has no room for the seconds.
+fn short_minute(time: Option<&str>) -> String {
+    time_up_to(time, "2026-11-30T14:04".len())
+}
+
+fn time_up_to(time: Option<&str>, end: usize) -> String {
+    time.map_or_else(|| NONE.to_owned(), |time| time.get(..end).unwrap_or(time).replace('T', " "))
 }

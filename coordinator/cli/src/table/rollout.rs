@@ -1,7 +1,7 @@
 //! Rollouts.
 
 use crate::output::{Page, Tone, View, column, key_values, millis, table};
-use crate::table::{NONE, or_none, short_time};
+use crate::table::{NONE, or_none, short_minute, short_time};
 use crate::view::{At, History, List, RolloutView, StepView, short_release};
 
 impl View for List<RolloutView> {
@@ -37,7 +37,7 @@ impl View for History {
                 column(status_text(rollout), Tone::of(&rollout.status)),
                 column(format!("{}/{}", rollout.done_count(), rollout.steps.len()), Tone::Plain),
                 column(took, Tone::Plain),
-                column(short_time(rollout.started_at.as_deref()), Tone::Dim),
+                column(short_minute(rollout.started_at.as_deref()), Tone::Dim),
             ]
         });
         table(page, ["ID", "KIND", "TARGET", "STATUS", "DONE", "TOOK", "STARTED (UTC)"], rows)
