@@ -92,6 +92,19 @@ impl Hands {
         }
     }
 
+    /// Looks at the health until it is critical for the reason that `why` is part of.
+    async fn until_critical(&self, member: &Member, release: &str, from: &str, why: &str) {
+        let begun = Instant::now();
+        loop {
+            let (code, text) = self.hook(member, release, from, "health-check").await;
+            if code == 2 && text.contains(why) {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{} says {code}: {text}", member.name);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     async fn start(&self, member: &Member, release: &str, from: &str) {
         self.must(member, release, from, "install").await;
         self.must(member, release, from, "init").await;
@@ -174,10 +187,7 @@ async fn a_shard_is_moved_to_release_two_by_its_hooks_and_loses_nothing() {
     let above = &hands.members[1];
     let victim = hands.replica_of(above);
     hands.step(victim, &failing, &first).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let (code, text) = hands.hook(victim, &failing, &first, "health-check").await;
-    assert_eq!(code, 2, "{text}");
-    assert!(text.contains("link is down"), "{text}");
+    hands.until_critical(victim, &failing, &first, "link is down").await;
     assert_eq!(hands.hook(above, &first, "", "health-check").await.0, 1, "its primary warns only");
 
     load.stop().await;

@@ -23,7 +23,12 @@ fn missing(history: &History, rollout: &str, target: &str, node: &str) -> Option
     for hook in TRACE {
         let of_target = |begin: &&Record| begin.ident == target || !matches!(hook, "install" | "run");
         let begins: Vec<&Record> = history.begins(hook).filter(belongs).filter(of_target).collect();
-        let Some(first) = begins.first() else { return Some(format!("no {hook}")) };
+        let Some(first) = begins.first() else {
+            if hook == "drain" && had_nothing_to_drain(history, rollout, node) {
+                continue;
+            }
+            return Some(format!("no {hook}"));
+        };
         if after.is_some_and(|after| first.at < after) {
             return Some(format!("{hook} came too early"));
         }
@@ -35,6 +40,14 @@ fn missing(history: &History, rollout: &str, target: &str, node: &str) -> Option
         after = Some(first.at);
     }
     None
+}
+
+/// Whether the service had been killed before its turn came to the install: nothing ran that could be drained.
+fn had_nothing_to_drain(history: &History, rollout: &str, node: &str) -> bool {
+    let of_step = |begin: &&Record| begin.node == node && begin.rollout == rollout;
+    let Some(install) = history.begins("install").find(of_step) else { return false };
+    let Some(first) = history.records.iter().find(|record| record.rollout == rollout) else { return false };
+    history.service_kills(node).any(|kill| kill.at >= first.at && kill.at <= install.at)
 }
 
 #[cfg(test)]
@@ -84,5 +97,18 @@ mod tests {
         let mut records = step();
         records.iter_mut().for_each(|record| record.ident = "old".into());
         assert_eq!(judge(records).outcome, Outcome::Violated);
+    }
+
+    #[test]
+    fn a_drain_may_be_missing_only_where_the_service_was_killed_before() {
+        let kill = |ms| Record::new(Duration::from_millis(ms), EventKind::Killed, "a", "service");
+        let without_drain = |kill: Record| {
+            let mut records: Vec<Record> = step().into_iter().filter(|record| record.hook != "drain").collect();
+            records.push(kill);
+            records.sort_by_key(|record| record.at);
+            judge(records).outcome
+        };
+        assert_eq!(without_drain(kill(3)), Outcome::Held);
+        assert_eq!(without_drain(kill(7)), Outcome::Violated);
     }
 }

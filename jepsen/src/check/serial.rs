@@ -1,6 +1,6 @@
 //! R4: a node's turn begins only after the turn before it has ended well.
 //!
-//! A turn lasts from the first begin of `drain` to the end of the last `undrain` of that rollout and node. The sampler
+//! A turn lasts from the first disturbing hook to the end of the last `undrain` of that rollout and node. The sampler
 //! judges health; this judges the hooks themselves, so that a turn that disturbs nobody's health is seen too.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub fn check(history: &History, target: &str) -> Verdict {
     for record in history.records.iter().filter(|record| record.to == target && !record.rollout.is_empty()) {
         let key = (record.rollout.clone(), record.node.clone());
         match (record.event, record.hook.as_str()) {
-            (EventKind::Begin, "drain") => {
+            (EventKind::Begin, "drain" | "pre-stop" | "post-stop" | "install") => {
                 place.entry(key).or_insert_with(|| {
                     turns.push((record.at, record.node.clone(), None));
                     turns.len() - 1
