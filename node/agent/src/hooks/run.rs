@@ -337,6 +337,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let run = hook(dir.path(), "head -c 1000000 /dev/zero; echo late > late", LONG);
         let (mut process, pipes) = run.start().await.unwrap();
+        // A process in the middle of its exec has no environment yet; no agent dies and comes back as fast as that.
+        let begun = Instant::now();
+        while find_by_environment(HOOK_TOKEN, &run.token.to_string()).is_empty() {
+            assert!(begun.elapsed() < LONG, "the hook never began");
+            tokio::task::yield_now().await;
+        }
         drop(pipes);
         wait_for_survivor(run.token, LONG, &run.log).await;
         assert!(dir.path().join("late").exists(), "it was drained, not killed by SIGPIPE");
