@@ -1,5 +1,6 @@
 //! A session as an agent has it, one message at a time.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rollcall_proto::v1;
@@ -78,6 +79,8 @@ pub struct Session {
     pub welcome: v1::Welcome,
     out: mpsc::Sender<v1::AgentMessage>,
     inbound: Streaming<v1::PeerMessage>,
+    /// What came before the answer that was waited for: orders may overtake it.
+    put_by: VecDeque<peer_message::Kind>,
     number: u64,
 }
 
@@ -98,7 +101,7 @@ impl Session {
         let mut inbound = client.session(ReceiverStream::new(messages)).await.map_err(failed)?.into_inner();
         match timeout(PATIENCE, inbound.message()).await.expect("no answer to the hello").map_err(failed)? {
             Some(v1::PeerMessage { kind: Some(peer_message::Kind::Welcome(welcome)) }) => {
-                Ok(Self { welcome, out, inbound, number: 0 })
+                Ok(Self { welcome, out, inbound, put_by: VecDeque::new(), number: 0 })
             }
             Some(v1::PeerMessage { kind: Some(peer_message::Kind::Refused(refused)) }) => {
                 Err(NoSession::Refused(refused))
@@ -123,6 +126,13 @@ impl Session {
 
     /// The next message, if the session lives.
     pub async fn next(&mut self) -> Result<peer_message::Kind, Status> {
+        match self.put_by.pop_front() {
+            Some(message) => Ok(message),
+            None => self.receive().await,
+        }
+    }
+
+    async fn receive(&mut self) -> Result<peer_message::Kind, Status> {
         match timeout(PATIENCE, self.inbound.message()).await.expect("nothing came")? {
             Some(message) => Ok(message.kind.expect("a message of this version")),
             None => Err(Status::cancelled("the peer has ended the session")),
@@ -148,14 +158,13 @@ impl Session {
         self.number
     }
 
-    /// Reports, and waits for the answer to that.
+    /// Reports, and waits for the answer to that. What comes before it is kept for [`Session::next`].
     pub async fn report(&mut self, kind: report::Kind) -> v1::ReportAnswer {
         let number = self.say(kind).await;
         loop {
-            if let peer_message::Kind::Answer(answer) = self.next().await.unwrap()
-                && answer.number == number
-            {
-                return answer;
+            match self.receive().await.unwrap() {
+                peer_message::Kind::Answer(answer) if answer.number == number => return answer,
+                other => self.put_by.push_back(other),
             }
         }
     }
