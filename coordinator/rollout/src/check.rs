@@ -3,8 +3,12 @@
 
 use std::fmt;
 
-use crate::State;
-use crate::state::{DeadlineKey, Phase, RolloutStatus};
+use rollcall_ident::RolloutId;
+
+use crate::apply::Standing;
+use crate::gate::Candidate;
+use crate::queue::Rank;
+use crate::state::{AlarmKey, DeadlineKey, Phase, Rollout, RolloutStatus, State, Tally, Turn};
 
 /// An invariant that doesn't hold, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,29 +80,72 @@ fn check_rollouts(state: &State, found: &mut Findings) {
         for step in rollout.steps.values() {
             let is_proved = step.phase != Phase::Succeeded || step.is_soaked;
             found.require("I-05", is_proved, || format!("{id} {} succeeded without its soak", step.node));
-            let is_turned_where_it_can = step.turn.is_none() || step.phase == Phase::Draining;
+            let is_turned_where_it_can = match step.turn {
+                None => true,
+                Some(Turn::Fail { .. }) => step.phase >= Phase::Draining && step.phase <= Phase::Rebooting,
+                Some(_) => step.phase == Phase::Draining,
+            };
             found.require("I-08", is_turned_where_it_can, || format!("{id} {} turns while {}", step.node, step.phase));
             let is_uncommitted = step.phase.is_before_a() || (step.phase == Phase::Draining && step.turn.is_none());
-            found.require("I-08", !is_uncommitted || rollout.status == RolloutStatus::Running, || {
+            found.require("I-08", !is_uncommitted || rollout.status.is_moving(), || {
                 format!("{id} {} may pass a commit point while its rollout is {}", step.node, rollout.status)
             });
         }
         let is_complete = rollout.steps.values().all(|step| step.phase.is_settled());
-        found.require("I-11", rollout.status != RolloutStatus::Succeeded || is_complete, || {
-            format!("{id} succeeded with open steps")
+        let claims_all = matches!(rollout.status, RolloutStatus::Succeeded | RolloutStatus::RolledBack);
+        found.require("I-11", !claims_all || is_complete, || format!("{id} is {} with open steps", rollout.status));
+        let goes_back = rollout.going_back.is_some();
+        found.require("I-11", rollout.status != RolloutStatus::RollingBack || goes_back, || {
+            format!("{id} goes back, and nobody said so")
+        });
+        check_kept(state, rollout, found);
+    }
+}
+
+/// What is kept of the steps as a whole is what counting them would give.
+fn check_kept(state: &State, rollout: &Rollout, found: &mut Findings) {
+    let id = rollout.id;
+    let mut counted = Tally::default();
+    let (mut queued, mut in_flight, mut failed, mut unfetched) = (0, 0, 0, 0);
+    for step in rollout.steps.values() {
+        counted.add(step.phase);
+        let candidate = Candidate::with_step(state, rollout, step);
+        let is_active = rollout.is_active() && step.phase == Phase::Queued;
+        let rank = candidate.as_ref().filter(|_| is_active).map(Rank::of);
+        let is_ranked = step.rank.as_ref().is_none_or(|rank| rollout.queue.get(rank) == Some(&step.node));
+        found.require("I-15", is_ranked && (!rollout.is_active() || step.rank == rank), || {
+            format!("{id} {} stands at {:?} instead of {rank:?}", step.node, step.rank)
+        });
+        queued += usize::from(step.rank.is_some());
+        in_flight += usize::from(step.phase.holds_token());
+        failed += usize::from(step.phase == Phase::Failed);
+        let is_unfetched = is_active && candidate.is_some_and(|candidate| !candidate.is_fetched());
+        unfetched += usize::from(is_unfetched);
+        let is_noted = rollout.unfetched.contains_key(&step.node);
+        found.require("I-15", !rollout.is_active() || is_noted == is_unfetched, || {
+            format!("{id} {}: fetched {}, noted {is_noted}", step.node, !is_unfetched)
         });
     }
+    found.require("I-15", counted == rollout.tally, || format!("{id} counts {:?}, not {counted:?}", rollout.tally));
+    let kept = (rollout.queue.len(), rollout.in_flight.len(), rollout.failed.len());
+    found.require("I-15", kept == (queued, in_flight, failed), || {
+        format!("{id} keeps {kept:?} steps, and has {:?}", (queued, in_flight, failed))
+    });
+    found.require("I-15", !rollout.is_active() || rollout.unfetched.len() == unfetched, || {
+        format!("{id} waits for a release of a node without a step")
+    });
 }
 
 fn check_members(state: &State, found: &mut Findings) {
     for group in state.groups.values() {
         for (node, service) in state.members(group) {
-            let is_indexed = group.unhealthy.contains_key(&node.id);
-            found.require("I-06", is_indexed == node.is_unhealthy(&group.name, group.policy.on_warning), || {
-                format!("{} in {}: health {}, indexed {is_indexed}", node.name, group.name, service.health)
+            let (kept, is) = (Standing::kept(group, node.id), Standing::of(state, group, node.id));
+            found.require("I-06", kept == is, || {
+                format!("{} in {}: health {}, kept {kept:?} instead of {is:?}", node.name, group.name, service.health)
             });
         }
-        let is_subset = group.unhealthy.keys().all(|id| group.members.contains_key(id));
+        let sets = [&group.unavailable, &group.updaters, &group.disrupted, &group.astray, &group.left_out];
+        let is_subset = sets.iter().all(|set| set.keys().all(|id| group.members.contains_key(id)));
         found.require("I-06", is_subset, || format!("{} counts nodes that are no members", group.name));
     }
     for node in state.nodes.values() {
@@ -126,10 +173,22 @@ fn check_sessions(state: &State, found: &mut Findings) {
 fn check_deadlines(state: &State, found: &mut Findings) {
     found.require("I-14", state.deadlines.is_consistent(), || "deadlines by time and by key differ".to_owned());
     found.require("I-14", state.requests.is_consistent(), || "requests by id and by revision differ".to_owned());
-    for (at, key) in state.deadlines.iter() {
+    found.require("I-14", state.alarms.is_consistent(), || "alarms by time and by key differ".to_owned());
+    for (at, key) in state.alarms.iter() {
+        let is_active = |id: &RolloutId| state.rollouts.get(id).is_some_and(Rollout::is_active);
         let subject_exists = match key {
+            AlarmKey::Openness(group) => state.active_rollout(group).is_some(),
+            AlarmKey::ResumeRollout(id) | AlarmKey::PauseRollout(id) => is_active(id),
+            AlarmKey::ReleaseNode(node) => state.nodes.get(node).is_some_and(|node| node.hold.is_some()),
+        };
+        found.require("I-14", subject_exists, || format!("{key:?} at {at:?} is about nothing"));
+    }
+    for (at, key) in state.deadlines.iter() {
+        let subject_exists = match *key {
             DeadlineKey::StaleAfter(node) | DeadlineKey::LostAfter(node) => state.nodes.contains_key(&node),
-            DeadlineKey::ProgressDeadline(rollout) => state.rollouts.get(&rollout).is_some_and(|it| it.is_active()),
+            DeadlineKey::ProgressDeadline(rollout) | DeadlineKey::Delay(rollout) => {
+                state.rollouts.get(&rollout).is_some_and(|it| it.is_active())
+            }
             DeadlineKey::ReadyTimeout(rollout, node)
             | DeadlineKey::DrainTimeout(rollout, node)
             | DeadlineKey::HealthyDeadline(rollout, node)

@@ -2,9 +2,11 @@
 
 use bincode::{Decode, Encode};
 use rollcall_ident::{
-    ChannelName, ClusterId, Digest, GroupName, Millis, NodeId, PeerId, ReleaseIdent, Revision, RolloutId, SessionEpoch,
+    ChannelName, ClusterId, Digest, FreezeId, GroupName, Millis, NodeId, PeerId, ReleaseIdent, Revision, RolloutId,
+    SessionEpoch, WallTime, WindowId,
 };
 
+use crate::Window;
 use crate::report::{Hello, NodeReport};
 use crate::state::{GroupPatch, RolloutKind};
 
@@ -50,21 +52,57 @@ pub enum Command {
         /// Its name.
         channel: ChannelName,
     },
-    /// Puts a release into a channel.
+    /// Puts releases into a channel, all or none.
     Promote {
-        /// The release.
-        release: ReleaseIdent,
+        /// The releases, each with what its digest must be.
+        releases: Vec<(ReleaseIdent, Option<Digest>)>,
         /// The channel.
         channel: ChannelName,
-        /// What the release's digest must be.
-        digest: Option<Digest>,
     },
-    /// Takes a release out of a channel.
+    /// Takes releases out of a channel, all or none.
     Demote {
-        /// The release.
-        release: ReleaseIdent,
+        /// The releases.
+        releases: Vec<ReleaseIdent>,
         /// The channel.
         channel: ChannelName,
+    },
+    /// Keeps a release from being started again.
+    AddQuarantine {
+        /// The release.
+        release: ReleaseIdent,
+    },
+    /// Lets it be started again.
+    RemoveQuarantine {
+        /// The release.
+        release: ReleaseIdent,
+    },
+    /// Gives a group one more maintenance window.
+    AddWindow {
+        /// The group.
+        group: GroupName,
+        /// The window.
+        window: Window,
+    },
+    /// Takes a maintenance window from a group.
+    RemoveWindow {
+        /// The group.
+        group: GroupName,
+        /// Which one.
+        window: WindowId,
+    },
+    /// Forbids changes for a while; its id is the revision of this entry.
+    CreateFreeze {
+        /// Of which groups; none named: of all.
+        groups: Vec<GroupName>,
+        /// From when on; none: from now on.
+        from: Option<WallTime>,
+        /// Until when; none: until it is lifted.
+        until: Option<WallTime>,
+    },
+    /// Ends a freeze, begun or not.
+    LiftFreeze {
+        /// Which one.
+        freeze: FreezeId,
     },
 
     /// Starts a rollout; its id is the revision of this entry.
@@ -77,6 +115,13 @@ pub enum Command {
         digest: Option<Digest>,
         /// What for.
         kind: RolloutKind,
+    },
+    /// Starts a rollout to an earlier release of the group.
+    UndoRollout {
+        /// The group.
+        group: GroupName,
+        /// To the target of this one; none: to where the group was before.
+        to: Option<RolloutId>,
     },
     /// What an operator says to a rollout.
     Steer {
@@ -132,20 +177,79 @@ pub enum Command {
         /// Even while it holds a token past its commit point.
         force: bool,
     },
+    /// Keeps a node from being updated, from its next step on.
+    HoldNode {
+        /// Which one.
+        node: NodeId,
+        /// Until when; none: until it is released.
+        until: Option<WallTime>,
+    },
+    /// Lets it be updated again.
+    ReleaseNode {
+        /// Which one.
+        node: NodeId,
+    },
+    /// An operator's word on the health of a node's services.
+    SetHealth {
+        /// Which one.
+        node: NodeId,
+        /// What counts; none: what the checks say.
+        is_healthy: Option<bool>,
+    },
+    /// Takes the token from a node, whatever it is doing.
+    RevokeToken {
+        /// Which one.
+        node: NodeId,
+        /// Said with open eyes: where the node is away, nobody knows what it does.
+        force: bool,
+    },
 }
 
 /// What an operator can say to a rollout.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum RolloutVerb {
+    /// The second person's yes.
+    Approve,
+    /// The second person's no; ends it.
+    Deny,
     /// No new step begins; one past its commit point runs to its end.
-    Pause,
+    Pause {
+        /// Goes on by itself then.
+        until: Option<WallTime>,
+    },
     /// Goes on.
-    Resume,
+    Resume {
+        /// Pauses by itself again then.
+        until: Option<WallTime>,
+    },
+    /// Lets the next batch begin.
+    Promote {
+        /// And all later ones.
+        full: bool,
+    },
+    /// With `mode = "manual"`: lets one step begin.
+    Next,
     /// Ends here; nodes stay as they are.
     Stop,
+    /// Returns the updated nodes to where they were, and ends.
+    Abort,
     /// A new attempt of failed steps: of one node, or of all.
     Retry {
         /// The node; none: all that failed.
         node: Option<NodeId>,
     },
+    /// Leaves a node out.
+    Skip {
+        /// Which one.
+        node: NodeId,
+    },
+}
+
+impl RolloutVerb {
+    /// The verb as people type it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.into()
+    }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use bincode::{Decode, Encode};
 use rollcall_ident::{
-    ChannelName, ClusterId, Digest, Fence, GroupName, NodeId, NodeName, PeerId, ReleaseIdent, Revision, RolloutId,
-    SessionEpoch,
+    ChannelName, ClusterId, Digest, Fence, FreezeId, GroupName, NodeId, NodeName, PeerId, ReleaseIdent, Revision,
+    RolloutId, SessionEpoch, WindowId,
 };
 
-use crate::state::{Health, PauseCause, Phase, RolloutKind, RolloutStatus, Turn};
+use crate::state::{Health, PauseCause, Phase, RolloutKind, RolloutStatus, SkipCause, Turn};
 use crate::{Actor, Stamp};
 
 /// All events of one revision, with what is the same for each: when, who, why.
@@ -82,6 +82,71 @@ pub enum Event {
         group: GroupName,
         status: RolloutStatus,
     },
+    RolloutNotStarted {
+        group: GroupName,
+        target: ReleaseIdent,
+        reason: String,
+        detail: String,
+    },
+    RolloutApproved {
+        rollout: RolloutId,
+        group: GroupName,
+    },
+    RollbackBegun {
+        rollout: RolloutId,
+        group: GroupName,
+        why: String,
+    },
+    BatchDone {
+        rollout: RolloutId,
+        group: GroupName,
+        batch: u32,
+        awaits_promotion: bool,
+    },
+    BatchPromoted {
+        rollout: RolloutId,
+        group: GroupName,
+        batch: u32,
+    },
+    NextAllowed {
+        rollout: RolloutId,
+        group: GroupName,
+    },
+    MemberWentBad {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        detail: String,
+    },
+    GroupOpened {
+        group: GroupName,
+    },
+    GroupClosed {
+        group: GroupName,
+        why: String,
+    },
+    WindowAdded {
+        group: GroupName,
+        window: WindowId,
+    },
+    WindowRemoved {
+        group: GroupName,
+        window: WindowId,
+    },
+    FreezeCreated {
+        freeze: FreezeId,
+    },
+    FreezeLifted {
+        freeze: FreezeId,
+    },
+    ReleaseQuarantined {
+        release: ReleaseIdent,
+        why: String,
+    },
+    QuarantineLifted {
+        release: ReleaseIdent,
+    },
     StepQueued {
         rollout: RolloutId,
         group: GroupName,
@@ -107,6 +172,20 @@ pub enum Event {
         group: GroupName,
         node: NodeId,
         name: NodeName,
+    },
+    StepSkipped {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        cause: SkipCause,
+    },
+    StepForced {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        timeout: String,
     },
     StepFailed {
         rollout: RolloutId,
@@ -138,6 +217,26 @@ pub enum Event {
         node: NodeId,
         name: NodeName,
         fence: Fence,
+    },
+    TokenRevoked {
+        rollout: RolloutId,
+        group: GroupName,
+        node: NodeId,
+        name: NodeName,
+        fence: Fence,
+    },
+    NodeHeld {
+        node: NodeId,
+        name: NodeName,
+    },
+    NodeReleased {
+        node: NodeId,
+        name: NodeName,
+    },
+    HealthOverridden {
+        node: NodeId,
+        name: NodeName,
+        is_healthy: Option<bool>,
     },
     NodeJoined {
         node: NodeId,
@@ -230,6 +329,20 @@ impl Event {
             | Self::RolloutPaused { group, .. }
             | Self::RolloutResumed { group, .. }
             | Self::RolloutEnded { group, .. }
+            | Self::RolloutNotStarted { group, .. }
+            | Self::RolloutApproved { group, .. }
+            | Self::RollbackBegun { group, .. }
+            | Self::BatchDone { group, .. }
+            | Self::BatchPromoted { group, .. }
+            | Self::NextAllowed { group, .. }
+            | Self::MemberWentBad { group, .. }
+            | Self::GroupOpened { group }
+            | Self::GroupClosed { group, .. }
+            | Self::WindowAdded { group, .. }
+            | Self::WindowRemoved { group, .. }
+            | Self::StepSkipped { group, .. }
+            | Self::StepForced { group, .. }
+            | Self::TokenRevoked { group, .. }
             | Self::StepQueued { group, .. }
             | Self::StepEntered { group, .. }
             | Self::StepTurned { group, .. }
@@ -252,6 +365,13 @@ impl Event {
             | Self::ChannelDeleted { .. }
             | Self::ReleasePromoted { .. }
             | Self::ReleaseDemoted { .. }
+            | Self::FreezeCreated { .. }
+            | Self::FreezeLifted { .. }
+            | Self::ReleaseQuarantined { .. }
+            | Self::QuarantineLifted { .. }
+            | Self::NodeHeld { .. }
+            | Self::NodeReleased { .. }
+            | Self::HealthOverridden { .. }
             | Self::NodeJoined { .. }
             | Self::NodeRemoved { .. }
             | Self::SessionOpened { .. }
@@ -269,6 +389,15 @@ impl Event {
             | Self::RolloutPaused { rollout, .. }
             | Self::RolloutResumed { rollout, .. }
             | Self::RolloutEnded { rollout, .. }
+            | Self::RolloutApproved { rollout, .. }
+            | Self::RollbackBegun { rollout, .. }
+            | Self::BatchDone { rollout, .. }
+            | Self::BatchPromoted { rollout, .. }
+            | Self::NextAllowed { rollout, .. }
+            | Self::MemberWentBad { rollout, .. }
+            | Self::StepSkipped { rollout, .. }
+            | Self::StepForced { rollout, .. }
+            | Self::TokenRevoked { rollout, .. }
             | Self::StepQueued { rollout, .. }
             | Self::StepEntered { rollout, .. }
             | Self::StepTurned { rollout, .. }
@@ -285,7 +414,14 @@ impl Event {
     #[must_use]
     pub fn node(&self) -> Option<(NodeId, &NodeName)> {
         match self {
-            Self::StepQueued { node, name, .. }
+            Self::MemberWentBad { node, name, .. }
+            | Self::StepSkipped { node, name, .. }
+            | Self::StepForced { node, name, .. }
+            | Self::TokenRevoked { node, name, .. }
+            | Self::NodeHeld { node, name }
+            | Self::NodeReleased { node, name }
+            | Self::HealthOverridden { node, name, .. }
+            | Self::StepQueued { node, name, .. }
             | Self::StepEntered { node, name, .. }
             | Self::StepTurned { node, name, .. }
             | Self::StepSoaked { node, name, .. }
@@ -330,6 +466,36 @@ impl fmt::Display for Event {
             Self::RolloutPaused { rollout, cause, .. } => write!(f, "{rollout} paused: {cause}"),
             Self::RolloutResumed { rollout, .. } => write!(f, "{rollout} goes on"),
             Self::RolloutEnded { rollout, status, .. } => write!(f, "{rollout} ended: {status}"),
+            Self::RolloutNotStarted { target, detail, .. } => write!(f, "no rollout to {target}: {detail}"),
+            Self::RolloutApproved { rollout, .. } => write!(f, "{rollout} approved"),
+            Self::RollbackBegun { rollout, why, .. } => write!(f, "{rollout} goes back: {why}"),
+            Self::BatchDone { rollout, batch, awaits_promotion: true, .. } => {
+                write!(f, "{rollout} batch {batch} done; the next one awaits its promotion")
+            }
+            Self::BatchDone { rollout, batch, .. } => write!(f, "{rollout} batch {batch} done"),
+            Self::BatchPromoted { rollout, batch, .. } => write!(f, "{rollout} batch {batch} promoted"),
+            Self::NextAllowed { rollout, .. } => write!(f, "{rollout} may take its next step"),
+            Self::MemberWentBad { rollout, name, detail, .. } => {
+                write!(f, "{name}, updated in {rollout}, went bad: {detail}")
+            }
+            Self::GroupOpened { group } => write!(f, "{group} may be updated from now on"),
+            Self::GroupClosed { group, why } => write!(f, "{group} may not be updated now: {why}"),
+            Self::WindowAdded { group, window } => write!(f, "{group} has window {window}"),
+            Self::WindowRemoved { group, window } => write!(f, "{group} has no window {window} any more"),
+            Self::FreezeCreated { freeze } => write!(f, "freeze {freeze} created"),
+            Self::FreezeLifted { freeze } => write!(f, "freeze {freeze} lifted"),
+            Self::ReleaseQuarantined { release, why } => write!(f, "{release} quarantined: {why}"),
+            Self::QuarantineLifted { release } => write!(f, "{release} is out of quarantine"),
+            Self::StepSkipped { rollout, name, cause, .. } => write!(f, "{name} left out of {rollout}: {cause}"),
+            Self::StepForced { name, timeout, .. } => write!(f, "{name} goes on without the hook's word: {timeout}"),
+            Self::TokenRevoked { name, fence, .. } => write!(f, "the token of {name} with fence {fence} was revoked"),
+            Self::NodeHeld { name, .. } => write!(f, "{name} held"),
+            Self::NodeReleased { name, .. } => write!(f, "{name} released"),
+            Self::HealthOverridden { name, is_healthy, .. } => match is_healthy {
+                Some(true) => write!(f, "{name} counts as healthy by an operator's word"),
+                Some(false) => write!(f, "{name} counts as unhealthy by an operator's word"),
+                None => write!(f, "the health of {name} is what its checks say"),
+            },
             Self::StepQueued { rollout, name, .. } => write!(f, "{name} queued in {rollout}"),
             Self::StepEntered { name, phase, .. } => write!(f, "{name} {phase}"),
             Self::StepTurned { name, turn, .. } => write!(f, "{name} turned: {turn}"),

@@ -2,9 +2,13 @@
 
 use rollcall_ident::{GroupName, NodeId, RolloutId};
 
-use crate::gate::{self, Candidate, queue};
-use crate::state::{Node, PauseCause, Phase, Presence, Rollout, RolloutStatus, Step};
+use crate::gate::{self, Candidate};
+use crate::schedule::in_words;
+use crate::state::{Node, PauseCause, Phase, Presence, Rollout, Step};
 use crate::{Group, Stamp, State, WaitingOn};
+
+/// BOUND: steps and members that are told of, of each kind; nobody reads more.
+const MAX_STEPS: usize = 8;
 
 /// What is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,24 +53,21 @@ pub fn explain(state: &State, subject: &Subject) -> Option<Vec<Explanation>> {
 
 /// Why a rollout as a whole doesn't move now.
 pub(crate) fn waiting_on(state: &State, rollout: &Rollout) -> WaitingOn {
-    match rollout.status {
-        RolloutStatus::Paused => {
-            return WaitingOn::Paused { causes: rollout.pause_causes.iter().copied().collect() };
-        }
-        RolloutStatus::Succeeded | RolloutStatus::Stopped | RolloutStatus::Superseded => return WaitingOn::Ended,
-        RolloutStatus::Running => {}
+    let first = Candidate::first(state, rollout);
+    if !rollout.status.is_moving() {
+        // Any candidate tells what holds the rollout; where there is none, it is as good as at its end.
+        let any = first.or_else(|| rollout.steps.values().find_map(|step| Candidate::with_step(state, rollout, step)));
+        return any.map_or(WaitingOn::Ended, |any| gate::rollout_moves(&any).err().unwrap_or(WaitingOn::Nothing));
     }
-    let queue = queue(state, rollout);
-    let in_flight = rollout.steps_in_flight().min_by_key(|step| step.fence);
-    let next = in_flight.and_then(|step| Candidate::new(state, rollout, step.node)).or_else(|| queue.first().copied());
-    next.map_or(WaitingOn::Nothing, |candidate| step_waiting_on(&candidate, &queue))
+    let in_flight = rollout.in_flight.values().find_map(|node| Candidate::new(state, rollout, *node));
+    in_flight.or(first).map_or(WaitingOn::Nothing, |candidate| step_waiting_on(&candidate))
 }
 
 /// Why one step doesn't move now.
-pub(crate) fn step_waiting_on(candidate: &Candidate<'_>, queue: &[Candidate<'_>]) -> WaitingOn {
+pub(crate) fn step_waiting_on(candidate: &Candidate<'_>) -> WaitingOn {
     let (step, node) = (candidate.step, candidate.node.name.clone());
     match step.phase {
-        Phase::Queued => gate::may_be_granted(candidate, queue).err().unwrap_or(WaitingOn::Nothing),
+        Phase::Queued => gate::may_be_granted(candidate).err().unwrap_or(WaitingOn::Nothing),
         Phase::Succeeded | Phase::Skipped => WaitingOn::Ended,
         Phase::Failed => {
             let reason = step.failure.as_ref().map_or_else(String::new, |failure| {
@@ -94,39 +95,59 @@ pub(crate) fn step_waiting_on(candidate: &Candidate<'_>, queue: &[Candidate<'_>]
 /// ones as they would be granted now, then those that were left out.
 #[must_use]
 pub fn turns<'a>(state: &'a State, rollout: &'a Rollout) -> Vec<(&'a Step, WaitingOn)> {
-    let queue = queue(state, rollout);
-    let (mut begun, mut rest): (Vec<&Step>, Vec<&Step>) = rollout
-        .steps
-        .values()
-        .filter(|step| step.phase != Phase::Queued || Candidate::new(state, rollout, step.node).is_none())
-        .partition(|step| step.fence.is_some());
+    let (mut begun, rest): (Vec<&Step>, Vec<&Step>) =
+        rollout.steps.values().filter(|step| step.rank.is_none()).partition(|step| step.fence.is_some());
     begun.sort_by_key(|step| step.fence);
-    begun.extend(queue.iter().map(|queued| queued.step));
-    begun.append(&mut rest);
-    let waits = |step: &Step| match Candidate::new(state, rollout, step.node) {
-        Some(candidate) => step_waiting_on(&candidate, &queue),
-        None => WaitingOn::Ended,
+    let queued = rollout.queue.values().filter_map(|node| rollout.steps.get(node));
+    let waits = |step: &Step| {
+        Candidate::with_step(state, rollout, step).map_or(WaitingOn::Ended, |candidate| step_waiting_on(&candidate))
     };
-    begun.into_iter().map(|step| (step, waits(step))).collect()
+    begun.into_iter().chain(queued).chain(rest).map(|step| (step, waits(step))).collect()
+}
+
+/// Members that were updated by a rollout, and aren't healthy any more.
+#[must_use]
+pub(crate) fn bad_members(state: &State, id: RolloutId) -> Vec<NodeId> {
+    let Some(rollout) = state.rollouts.get(&id) else { return Vec::new() };
+    let Some(group) = state.groups.get(&rollout.group) else { return Vec::new() };
+    let is_bad = |node: &NodeId| {
+        rollout.steps.get(node).is_some_and(|step| step.phase == Phase::Succeeded)
+            && state.nodes.get(node).is_some_and(|node| node.is_broken(&group.name, group.policy.on_warning))
+    };
+    group.unavailable.keys().copied().filter(is_bad).collect()
 }
 
 /// What would release a reason.
 fn released_by(on: &WaitingOn, rollout: &Rollout) -> String {
     let id = rollout.id;
     match on {
-        WaitingOn::Paused { causes } => match causes.first() {
-            Some(PauseCause::StepFailed) => {
-                format!(
-                    "`rollcall rollout retry {id}`, or a rollout to a good release, or `rollcall rollout stop {id}`"
-                )
-            }
-            Some(PauseCause::NodeAway) => {
-                format!("the node's return and `rollcall rollout resume {id}`, or `rollcall node remove`")
-            }
-            Some(PauseCause::Operator | PauseCause::ProgressDeadline) | None => {
-                format!("`rollcall rollout resume {id}`")
-            }
-        },
+        WaitingOn::Paused { causes } => causes.first().map_or_else(
+            || format!("`rollcall rollout resume {id}`"),
+            |cause| match cause {
+                PauseCause::StepFailed | PauseCause::FailureRatio => format!(
+                    "`rollcall rollout retry {id}` or `abort {id}`, or a rollout to a good release, or `rollcall rollout stop {id}`"
+                ),
+                PauseCause::RollbackFailed => {
+                    format!("`rollcall rollout retry {id}`, or a rollout to a good release, or `rollcall rollout stop {id}`")
+                }
+                PauseCause::MemberUnhealthy => format!(
+                    "these members' health and `rollcall rollout resume {id}`, or `abort {id}`, or a rollout to a good release"
+                ),
+                PauseCause::NodeAway => format!(
+                    "the node's return and `rollcall rollout resume {id}`, or `rollcall rollout skip {id} --node NODE`, or `rollcall node remove`"
+                ),
+                PauseCause::Operator | PauseCause::ProgressDeadline => format!("`rollcall rollout resume {id}`"),
+            },
+        ),
+        WaitingOn::Approval => format!("`rollcall rollout approve {id}` by somebody else than {}", rollout.started_by.0),
+        WaitingOn::Promotion { .. } => format!("`rollcall rollout promote {id}`, or `abort {id}`"),
+        WaitingOn::Next => format!("`rollcall rollout next {id}`"),
+        WaitingOn::Delay => "the end of the delay".to_owned(),
+        WaitingOn::BatchRuns { .. } => "the success of all its steps".to_owned(),
+        WaitingOn::OutsideWindow { .. } => "its opening; `rollcall window list` shows the windows".to_owned(),
+        WaitingOn::Frozen { freeze, .. } => format!("its end, or `rollcall freeze lift {freeze}`"),
+        WaitingOn::Quarantined { release } => format!("`rollcall quarantine remove {release}`, or `rollcall rollout abort {id}`"),
+        WaitingOn::NodeHeld { node, .. } => format!("`rollcall node release {node}`, or `rollcall rollout skip {id} --node {node}`"),
         WaitingOn::Ended => "a new rollout".to_owned(),
         WaitingOn::Prefetching { .. } => "the end of the download".to_owned(),
         WaitingOn::PrefetchFailed { .. } => {
@@ -138,7 +159,7 @@ fn released_by(on: &WaitingOn, rollout: &Rollout) -> String {
         }
         WaitingOn::OrderTurn { .. } | WaitingOn::PrimaryLast { .. } => "their success".to_owned(),
         WaitingOn::NodeAway { node, .. } => {
-            format!("its agent's return; `rollcall node remove {node}` if it never will")
+            format!("its agent's return; `rollcall rollout skip {id} --node {node}`, or `rollcall node remove {node}` if it never will")
         }
         WaitingOn::TokenElsewhere { rollout, .. } => format!("the end of its step in {rollout}"),
         WaitingOn::HealthNotGood { .. } => "its health check's success; healthy_deadline fails the step".to_owned(),
@@ -187,7 +208,7 @@ impl Chain<'_> {
                 self.link(0, subject, "not_settled", text, since, start);
             }
         }
-        let unhealthy: Vec<_> = group.unhealthy.keys().filter_map(|id| self.state.nodes.get(id)).cloned().collect();
+        let unhealthy: Vec<_> = group.unavailable.keys().filter_map(|id| self.state.nodes.get(id)).cloned().collect();
         for node in unhealthy {
             self.health_of(&node, &group.name, 1);
         }
@@ -209,11 +230,22 @@ impl Chain<'_> {
                 WaitingOn::Paused { .. } => format!("it is {on}"),
                 _ => format!("it waits on {on}"),
             };
-            self.link(depth, subject, on.name(), text, since, released_by(&on, rollout));
+            self.link(depth, subject.clone(), on.name(), text, since, released_by(&on, rollout));
+            if let Some(back) = &rollout.going_back {
+                let text = format!("it goes back: {}", back.why);
+                self.link(
+                    depth + 1,
+                    subject,
+                    "going_back",
+                    text,
+                    back.at,
+                    "the return of every updated member".to_owned(),
+                );
+            }
             self.causes(&on, rollout, depth + 1);
         }
-        let open: Vec<&Step> =
-            rollout.steps.values().filter(|step| step.phase == Phase::Failed || step.phase.holds_token()).collect();
+        let failed = rollout.failed.keys().filter_map(|node| rollout.steps.get(node)).take(MAX_STEPS);
+        let open: Vec<&Step> = failed.chain(rollout.steps_in_flight().take(MAX_STEPS)).collect();
         for step in open {
             self.step(rollout, step, depth + 1);
         }
@@ -221,10 +253,22 @@ impl Chain<'_> {
 
     /// The health of the members that a reason names.
     fn causes(&mut self, on: &WaitingOn, rollout: &Rollout, depth: u32) {
-        if !matches!(on, WaitingOn::BudgetExhausted { .. } | WaitingOn::NodeAway { .. }) {
-            return;
-        }
-        let nodes: Vec<Node> = on.nodes().iter().filter_map(|name| self.state.node_named(name)).cloned().collect();
+        let named: Vec<NodeId> = match on {
+            WaitingOn::Paused { causes } if causes.contains(&PauseCause::MemberUnhealthy) => {
+                bad_members(self.state, rollout.id)
+            }
+            WaitingOn::Paused { causes } if causes.contains(&PauseCause::NodeAway) => {
+                let first = Candidate::first(self.state, rollout).map(|first| first.node.id);
+                let away = |node: &NodeId| self.state.nodes.get(node).is_some_and(|node| node.session().is_none());
+                rollout.in_flight.values().copied().chain(first).filter(away).collect()
+            }
+            WaitingOn::BudgetExhausted { .. } | WaitingOn::NodeAway { .. } => {
+                on.nodes().iter().filter_map(|name| self.state.node_named(name)).map(|node| node.id).collect()
+            }
+            _ => return,
+        };
+        let nodes: Vec<Node> =
+            named.iter().take(MAX_STEPS).filter_map(|id| self.state.nodes.get(id)).cloned().collect();
         for node in nodes {
             self.health_of(&node, &rollout.group, depth);
         }
@@ -232,15 +276,18 @@ impl Chain<'_> {
 
     fn step(&mut self, rollout: &Rollout, step: &Step, depth: u32) {
         let Some(candidate) = Candidate::new(self.state, rollout, step.node) else { return };
-        let on = step_waiting_on(&candidate, &queue(self.state, rollout));
+        let on = step_waiting_on(&candidate);
         let subject = format!("node {}", candidate.node.name);
         let text = match (&on, step.phase) {
             (WaitingOn::StepFailed { reason, .. }, _) => {
                 let phase = step.failure.as_ref().map_or(step.phase, |failure| failure.phase);
-                format!("its step to {} failed while {phase}: {reason}", rollout.target)
+                format!("its step to {} failed while {phase}: {reason}", rollout.target_of(step))
             }
-            (WaitingOn::Ended, phase) => format!("its step in {} has {phase}", rollout.id),
-            (_, phase) => format!("its step to {} is {phase} and waits on {on}", rollout.target),
+            (WaitingOn::Ended, phase) => match step.skipped {
+                Some(cause) => format!("it was left out of {}: {cause}", rollout.id),
+                None => format!("its step in {} has {phase}", rollout.id),
+            },
+            (_, phase) => format!("its step to {} is {phase} and waits on {on}", rollout.target_of(step)),
         };
         self.link(depth, subject, on.name(), text, step.phase_since, released_by(&on, rollout));
     }
@@ -284,8 +331,23 @@ impl Chain<'_> {
         }
     }
 
+    fn hold_of(&mut self, node: &Node, depth: u32) {
+        let Some(hold) = &node.hold else { return };
+        let mut text = format!("{} holds it", hold.by.0);
+        if let Some(reason) = &hold.reason {
+            text.push_str(": ");
+            text.push_str(reason);
+        }
+        let by = match hold.until {
+            Some(until) => format!("{}, or `rollcall node release {}`", in_words(until), node.name),
+            None => format!("`rollcall node release {}`", node.name),
+        };
+        self.link(depth, format!("node {}", node.name), "held", text, hold.at, by);
+    }
+
     fn health_of(&mut self, node: &Node, group: &GroupName, depth: u32) {
         let Some(service) = node.services.get(group) else { return };
+        self.hold_of(node, depth);
         if node.session().is_none() && service.release.is_some() {
             let text = format!("its agent isn't connected, so nobody knows how {group} is; it was {}", service.health);
             let since = match node.presence {
@@ -295,18 +357,22 @@ impl Chain<'_> {
             let by = format!("its agent's return; `rollcall node remove {}` if it never will", node.name);
             return self.link(depth, format!("node {}", node.name), "away", text, since, by);
         }
-        let mut text = format!("{group} is {}", service.health);
+        let health = node.health_of(service);
+        let mut text = format!("{group} is {health}");
         if !service.health_detail.is_empty() {
             text.push_str(": ");
             text.push_str(&service.health_detail);
         }
-        let by = match service.health {
+        if let Some(word) = &node.health_override {
+            text.push_str(&format!("; {} said so, the checks say {}", word.by.0, service.health));
+        }
+        let by = match health {
             crate::Health::Healthy => "nothing has to".to_owned(),
             crate::Health::Unprovisioned => "its first rollout".to_owned(),
             crate::Health::Warning | crate::Health::Critical => "its health check's success".to_owned(),
             crate::Health::Unknown => "word from its agent".to_owned(),
         };
-        let reason: &'static str = match service.health {
+        let reason: &'static str = match health {
             crate::Health::Healthy => "healthy",
             crate::Health::Warning => "warning",
             crate::Health::Critical => "critical",

@@ -1,12 +1,13 @@
 //! The gates: small named checks that stand between a node and its being down.
 //!
 //! `apply` refuses by them, `plan` chooses by them, `explain` gives their reasons. They are the same code, so what is
-//! explained is what is done.
+//! explained is what is done. None of them looks at all members: what they ask for is kept in the group and the rollout.
 
 use rollcall_ident::{NodeId, NodeName};
 
-use crate::state::{Group, Node, Phase, Rollout, RolloutStatus, Service, Step};
-use crate::{Order, State, WaitingOn};
+use crate::queue::Rank;
+use crate::state::{Group, Node, Rollout, RolloutStatus, Service, Step, Way};
+use crate::{Closed, DeadlineKey, Mode, NameList, State, WaitingOn};
 
 /// One member's step with all that the gates look at.
 #[derive(Clone, Copy)]
@@ -22,87 +23,115 @@ pub(crate) struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     /// The step of `node` in `rollout`, if the node is still a member.
     pub fn new(state: &'a State, rollout: &'a Rollout, node: NodeId) -> Option<Self> {
+        Self::with_step(state, rollout, rollout.steps.get(&node)?)
+    }
+
+    /// The same for a step that isn't in its place yet.
+    pub fn with_step(state: &'a State, rollout: &'a Rollout, step: &'a Step) -> Option<Self> {
         let group = state.groups.get(&rollout.group)?;
-        let step = rollout.steps.get(&node)?;
-        let node = state.nodes.get(&node)?;
+        let node = state.nodes.get(&step.node)?;
         let service = node.services.get(&rollout.group)?;
         Some(Self { state, group, rollout, step, node, service })
     }
 
+    /// The first in the queue.
+    pub fn first(state: &'a State, rollout: &'a Rollout) -> Option<Self> {
+        rollout.queue.values().find_map(|node| Self::new(state, rollout, *node))
+    }
+
     /// Whether it is there and broken: a good release may always overtake a broken one, and a retry mends what failed.
     pub fn is_repair(&self) -> bool {
-        self.node.session().is_some() && self.group.unhealthy.contains_key(&self.node.id)
+        self.node.is_broken(&self.group.name, self.group.policy.on_warning)
     }
 
-    fn is_held_back_as_primary(&self) -> bool {
-        self.group.policy.primary_last && self.service.primary && !self.is_repair()
+    /// The way back is the reverse order, whatever the roles are by then.
+    pub fn is_held_back_as_primary(&self) -> bool {
+        self.group.policy.primary_last && self.service.primary && self.step.way == Way::Forward && !self.is_repair()
     }
 
-    /// Where it stands in the queue: repairs first, primaries last, between them the policy's order, then the name.
-    fn rank(&self) -> (bool, bool, u64, &'a str, &'a NodeName) {
-        let (number, text) = match &self.group.policy.order {
-            Order::Name => (0, ""),
-            Order::Inventory => {
-                let at = self.group.policy.inventory.iter().position(|name| name == self.node.name.as_str());
-                (at.map_or(u64::MAX, |at| at as u64), "")
-            }
-            Order::Label(key) => match self.node.labels.get(key) {
-                Some(value) => (0, value.as_str()),
-                None => (1, ""),
-            },
-            Order::Priority => (self.service.priority.unwrap_or(u64::MAX), ""),
-        };
-        (!self.is_repair(), self.is_held_back_as_primary(), number, text, &self.node.name)
+    /// Whether the node has said that it has the release its step leads to.
+    pub fn is_fetched(&self) -> bool {
+        let target = self.rollout.target_of(self.step);
+        self.service.prefetch.as_ref().is_some_and(|fetched| fetched.release == *target && fetched.outcome.is_ok())
     }
-}
 
-/// The queued steps of a rollout in the order of their turns.
-pub(crate) fn queue<'a>(state: &'a State, rollout: &'a Rollout) -> Vec<Candidate<'a>> {
-    let mut queue: Vec<_> = rollout
-        .steps
-        .values()
-        .filter(|step| step.phase == Phase::Queued)
-        .filter_map(|step| Candidate::new(state, rollout, step.node))
-        .collect();
-    queue.sort_by(|a, b| a.rank().cmp(&b.rank()));
-    queue
+    fn name_of(&self, node: &NodeId) -> Option<&'a NodeName> {
+        self.state.nodes.get(node).map(|node| &node.name)
+    }
 }
 
 /// Whether a queued step may get the token now.
-pub(crate) fn may_be_granted(candidate: &Candidate<'_>, queue: &[Candidate<'_>]) -> Result<(), WaitingOn> {
-    rollout_runs(candidate)?;
-    is_its_turn(candidate, queue)?;
+pub(crate) fn may_be_granted(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
+    rollout_moves(candidate)?;
+    group_is_open(candidate)?;
+    is_its_turn(candidate)?;
+    is_not_held(candidate)?;
     is_present(candidate)?;
     holds_no_token(candidate)?;
-    is_prefetched(candidate, queue)?;
+    is_prefetched(candidate)?;
+    is_let_in(candidate)?;
     is_within_parallel(candidate)?;
-    primaries_go_last(candidate, queue)?;
+    primaries_go_last(candidate)?;
     is_within_budget(candidate)
 }
 
 /// Whether a step may pass a commit point now: what may have changed since the grant is checked again.
-pub(crate) fn may_commit(candidate: &Candidate<'_>, queue: &[Candidate<'_>]) -> Result<(), WaitingOn> {
-    rollout_runs(candidate)?;
-    primaries_go_last(candidate, queue)?;
+pub(crate) fn may_commit(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
+    rollout_moves(candidate)?;
+    group_is_open(candidate)?;
+    primaries_go_last(candidate)?;
     is_within_budget(candidate)
 }
 
-fn rollout_runs(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
-    match candidate.rollout.status {
-        RolloutStatus::Running => Ok(()),
+/// Whether the rollout as a whole lets steps begin.
+pub(crate) fn rollout_moves(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
+    let rollout = candidate.rollout;
+    match rollout.status {
+        RolloutStatus::Running | RolloutStatus::RollingBack => {}
+        RolloutStatus::AwaitingApproval => return Err(WaitingOn::Approval),
+        RolloutStatus::AwaitingPromotion => return Err(WaitingOn::Promotion { batch: rollout.batch.number }),
         RolloutStatus::Paused => {
-            Err(WaitingOn::Paused { causes: candidate.rollout.pause_causes.iter().copied().collect() })
+            return Err(WaitingOn::Paused { causes: rollout.pause_causes.iter().copied().collect() });
         }
-        RolloutStatus::Succeeded | RolloutStatus::Stopped | RolloutStatus::Superseded => Err(WaitingOn::Ended),
+        RolloutStatus::Succeeded
+        | RolloutStatus::Stopped
+        | RolloutStatus::RolledBack
+        | RolloutStatus::Superseded
+        | RolloutStatus::Denied => return Err(WaitingOn::Ended),
+    }
+    let leads_there = candidate.step.way == Way::Forward;
+    if leads_there && candidate.state.quarantine.contains_key(&rollout.target) {
+        return Err(WaitingOn::Quarantined { release: rollout.target.clone() });
+    }
+    Ok(())
+}
+
+/// Windows and freezes, as `apply` saw them last.
+fn group_is_open(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
+    match candidate.group.closed.clone() {
+        None => Ok(()),
+        Some(Closed::OutsideWindow { opens_at }) => Err(WaitingOn::OutsideWindow { opens_at }),
+        Some(Closed::Frozen { freeze, until, reason }) => Err(WaitingOn::Frozen { freeze, until, reason }),
     }
 }
 
-fn is_its_turn(candidate: &Candidate<'_>, queue: &[Candidate<'_>]) -> Result<(), WaitingOn> {
-    match queue.first() {
+fn is_its_turn(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
+    match Candidate::first(candidate.state, candidate.rollout) {
         Some(first) if first.node.id != candidate.node.id => {
             Err(WaitingOn::OrderTurn { before: first.node.name.clone() })
         }
         _ => Ok(()),
+    }
+}
+
+fn is_not_held(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
+    match &candidate.node.hold {
+        Some(hold) => Err(WaitingOn::NodeHeld {
+            node: candidate.node.name.clone(),
+            by: hold.by.0.clone(),
+            reason: hold.reason.clone(),
+        }),
+        None => Ok(()),
     }
 }
 
@@ -126,85 +155,113 @@ fn holds_no_token(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
 }
 
 /// Before the first stop every present member must have the release; afterwards the one whose turn it is.
-fn is_prefetched(candidate: &Candidate<'_>, queue: &[Candidate<'_>]) -> Result<(), WaitingOn> {
-    let needed: Vec<&Candidate<'_>> = if candidate.rollout.begun {
-        vec![candidate]
-    } else {
-        queue.iter().filter(|member| member.node.session().is_some()).collect()
+fn is_prefetched(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
+    let missing = |node: &NodeId| {
+        let other = Candidate::new(candidate.state, candidate.rollout, *node)?;
+        (other.node.session().is_some() && !other.is_fetched()).then_some(other)
     };
-    let target = &candidate.rollout.target;
-    let mut missing = Vec::new();
-    let mut failed = Vec::new();
-    for member in needed {
-        match member.service.prefetch.as_ref().filter(|prefetch| prefetch.release == *target) {
-            Some(prefetch) => {
-                if let Err(why) = &prefetch.outcome {
-                    failed.push((member.node.name.clone(), why.clone()));
-                }
-            }
-            None => missing.push(member.node.name.clone()),
-        }
+    let waits_for_all = !candidate.rollout.begun && candidate.step.way == Way::Forward;
+    let mut lacking = if waits_for_all {
+        candidate.rollout.unfetched.keys().filter_map(missing).take(NameList::MAX_NAMED).collect::<Vec<_>>()
+    } else {
+        missing(&candidate.node.id).into_iter().collect()
+    };
+    if lacking.is_empty() {
+        return Ok(());
     }
-    match (failed.is_empty(), missing.is_empty()) {
-        (false, _) => Err(WaitingOn::PrefetchFailed { nodes: failed }),
-        (true, false) => Err(WaitingOn::Prefetching { nodes: missing }),
-        (true, true) => Ok(()),
+    let total = if waits_for_all { candidate.rollout.unfetched.len() } else { 1 };
+    let failed = |other: &Candidate<'_>| {
+        let target = other.rollout.target_of(other.step);
+        other.service.prefetch.as_ref().filter(|fetched| fetched.release == *target)?.outcome.clone().err()
+    };
+    lacking.sort_by_key(|other| failed(other).is_none());
+    let nodes = |lacking: &[Candidate<'_>], total| NameList::of(lacking.iter().map(|other| &other.node.name), total);
+    match lacking.first().and_then(failed) {
+        Some(why) => {
+            lacking.retain(|other| failed(other).is_some());
+            Err(WaitingOn::PrefetchFailed { nodes: nodes(&lacking, lacking.len()), why })
+        }
+        None => Err(WaitingOn::Prefetching { nodes: nodes(&lacking, total.max(lacking.len())) }),
     }
 }
 
-/// The other members of the group that hold a token.
-fn others_in_flight<'a>(candidate: &Candidate<'a>) -> impl Iterator<Item = (&'a Node, &'a Service)> {
-    let (state, group, own) = (candidate.state, candidate.group, candidate.node.id);
-    state.members(group).filter(move |(node, _)| {
-        node.id != own && state.tokens.get(&node.id).is_some_and(|token| token.group == group.name)
-    })
+/// Batches, the pause between them, and steps that are taken by hand.
+fn is_let_in(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
+    let rollout = candidate.rollout;
+    if candidate.state.deadlines.get(&DeadlineKey::Delay(rollout.id)).is_some() {
+        return Err(WaitingOn::Delay);
+    }
+    let is_by_batch = candidate.step.way == Way::Forward && candidate.step.batch.is_none();
+    if is_by_batch && rollout.batch.room == 0 {
+        return Err(WaitingOn::BatchRuns { batch: rollout.batch.number });
+    }
+    if candidate.group.policy.mode == Mode::Manual && rollout.permits == 0 {
+        return Err(WaitingOn::Next);
+    }
+    Ok(())
 }
 
 fn is_within_parallel(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
-    let max_parallel = candidate.group.policy.max_parallel.of(member_count(candidate.group));
-    let nodes: Vec<NodeName> = others_in_flight(candidate).map(|(node, _)| node.name.clone()).collect();
-    if nodes.len() < max_parallel as usize { Ok(()) } else { Err(WaitingOn::StepsInFlight { nodes, max_parallel }) }
+    let group = candidate.group;
+    let max_parallel = group.policy.max_parallel.of(member_count(group));
+    let (others, total) = others(candidate, &group.updaters);
+    if total < max_parallel as usize {
+        return Ok(());
+    }
+    Err(WaitingOn::StepsInFlight { nodes: NameList::of(others, total), max_parallel })
 }
 
 /// Roles move: this is asked again before every step and at every commit point.
-fn primaries_go_last(candidate: &Candidate<'_>, queue: &[Candidate<'_>]) -> Result<(), WaitingOn> {
+fn primaries_go_last(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
     if !candidate.is_held_back_as_primary() {
         return Ok(());
     }
-    let before: Vec<NodeName> = queue
-        .iter()
-        .filter(|other| other.node.id != candidate.node.id && !other.service.primary)
-        .map(|other| other.node.name.clone())
+    let queue = &candidate.rollout.queue;
+    let replicas =
+        [false, true].map(|is_new| queue.range(Rank::before_replicas(is_new)..Rank::before_primaries(is_new)));
+    let before: Vec<&NodeName> = replicas
+        .into_iter()
+        .flatten()
+        .filter(|(_, node)| **node != candidate.node.id)
+        .take(NameList::MAX_NAMED)
+        .filter_map(|(_, node)| candidate.name_of(node))
         .collect();
-    if before.is_empty() { Ok(()) } else { Err(WaitingOn::PrimaryLast { before }) }
+    if before.is_empty() {
+        return Ok(());
+    }
+    let total = before.len();
+    Err(WaitingOn::PrimaryLast { before: NameList::of(before, total) })
 }
 
 /// INVARIANT I-03: nobody is taken down who would make more members not known healthy than `max_unavailable`, whatever
 /// the cause of the others. A node that is broken already, or never ran the service, takes nothing more.
 fn is_within_budget(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
-    let own = candidate.node.id;
-    if candidate.service.release.is_none() || candidate.group.unhealthy.contains_key(&own) {
+    let group = candidate.group;
+    if candidate.service.release.is_none() || group.unavailable.contains_key(&candidate.node.id) {
         return Ok(());
     }
-    let max_unavailable = candidate.group.policy.max_unavailable.of(member_count(candidate.group));
-    let nodes: Vec<NodeName> = budget_users(candidate).map(|node| node.name.clone()).collect();
-    if nodes.len() < max_unavailable as usize {
-        Ok(())
-    } else {
-        Err(WaitingOn::BudgetExhausted { nodes, max_unavailable })
+    let max_unavailable = group.policy.max_unavailable.of(member_count(group));
+    let (others, total) = others(candidate, &group.disrupted);
+    if total < max_unavailable as usize {
+        return Ok(());
     }
+    Err(WaitingOn::BudgetExhausted { nodes: NameList::of(others, total), max_unavailable })
 }
 
-/// The other members that use the budget: not known healthy, or about to be down.
-fn budget_users<'a>(candidate: &Candidate<'a>) -> impl Iterator<Item = &'a Node> {
-    let (group, own) = (candidate.group, candidate.node.id);
-    let unhealthy = group.unhealthy.keys().filter(move |id| **id != own).filter_map(|id| candidate.state.nodes.get(id));
-    let in_flight = others_in_flight(candidate)
-        .filter(|(node, service)| service.release.is_some() && !group.unhealthy.contains_key(&node.id))
-        .map(|(node, _)| node);
-    unhealthy.chain(in_flight)
+/// Who is in `set` besides the candidate: the first names, and how many they are.
+fn others<'a>(candidate: &Candidate<'a>, set: &'a crate::Map<NodeId, ()>) -> (Vec<&'a NodeName>, usize) {
+    let own = candidate.node.id;
+    let total = set.len() - usize::from(set.contains_key(&own));
+    let state = candidate.state;
+    let named = set
+        .keys()
+        .filter(move |node| **node != own)
+        .take(NameList::MAX_NAMED)
+        .filter_map(move |node| state.nodes.get(node).map(|node| &node.name))
+        .collect();
+    (named, total)
 }
 
-fn member_count(group: &Group) -> u32 {
+pub(crate) fn member_count(group: &Group) -> u32 {
     u32::try_from(group.members.len()).unwrap_or(u32::MAX)
 }

@@ -26,8 +26,10 @@ mod map;
 mod orders;
 mod plan;
 mod policy;
+mod queue;
 mod rejection;
 mod report;
+mod schedule;
 mod state;
 mod waiting_on;
 
@@ -39,13 +41,19 @@ pub use explain::{Explanation, Subject, explain, turns};
 pub use log_entry::{Actor, LogEntry, Proposal, Stamp};
 pub use map::Map;
 pub use orders::{Go, GroupOrders, Orders, StepOrder, orders_for};
-pub use plan::{PlannedStep, Preview, plan, preview};
-pub use policy::{Amount, Order, Policy, PolicyPatch, UpdateCondition, WarningPolicy};
+pub use plan::{PlannedRound, PlannedStep, Preview, WindowFit, plan, preview};
+pub use policy::{
+    Amount, FailureAction, Mode, OfflinePolicy, OnDemote, Order, Policy, PolicyPatch, Ratio, TimeoutAction,
+    UpdateCondition, WarningPolicy,
+};
+pub use queue::Rank;
 pub use rejection::{Rejection, Reply};
 pub use report::{Hello, NodeReport, PrefetchReport, Report, ServiceStatus, StepEvent, StepReport};
+pub use schedule::{Closed, Day, Freeze, Openness, Window, openness};
 pub use state::{
-    Channel, ChannelRelease, DeadlineKey, EndedBy, Group, GroupPatch, Health, Instance, Node, PauseCause, Peer, Phase,
-    Prefetch, Presence, Rollout, RolloutKind, RolloutStatus, Service, Session, Source, State, Step, StepFailure,
-    StepTimings, Token, Turn,
+    AlarmKey, Batch, Channel, ChannelRelease, DeadlineKey, EndedBy, GoingBack, Group, GroupPatch, Health,
+    HealthOverride, Hold, Instance, Node, PauseCause, Peer, Phase, Prefetch, Presence, Quarantine, Rollout,
+    RolloutKind, RolloutStatus, Service, Session, SkipCause, Source, State, Step, StepFailure, StepTimings, Tally,
+    Token, Turn, Way,
 };
-pub use waiting_on::{Waiting, WaitingOn};
+pub use waiting_on::{NameList, Waiting, WaitingOn};

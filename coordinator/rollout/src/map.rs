@@ -41,6 +41,20 @@ impl<K: Ord + Clone, V: Clone> Map<K, V> {
         self.0.insert(key, Arc::new(value));
     }
 
+    /// Puts `value` at `key`, or takes `key` out; nothing is written where it stands so already.
+    pub fn put(&mut self, key: K, value: Option<V>)
+    where
+        V: PartialEq,
+    {
+        match value {
+            Some(value) if self.get(&key) != Some(&value) => self.insert(key, value),
+            None if self.contains_key(&key) => {
+                self.remove(&key);
+            }
+            Some(_) | None => {}
+        }
+    }
+
     /// Takes `key` out.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         self.0.remove(key).map(Arc::unwrap_or_clone)

@@ -1,9 +1,11 @@
 //! Orders: what a node should be doing now, derived from the state. Nothing is fired, so a new leader or another host
 //! has nothing to recover.
 
+use std::sync::Arc;
+
 use rollcall_ident::{Digest, Fence, GroupName, NodeId, PackageName, ReleaseIdent, Revision, RolloutId};
 
-use crate::state::{Phase, Rollout, RolloutKind, Step};
+use crate::state::{Phase, Rollout, RolloutKind, Step, Way};
 use crate::{State, WarningPolicy};
 
 /// All that a node should be doing now.
@@ -86,16 +88,16 @@ pub fn orders_for(state: &State, node: NodeId) -> Option<Orders> {
 
 fn group_orders(state: &State, node: NodeId, name: &GroupName) -> GroupOrders {
     let group = state.groups.get(name);
-    let policy = group.map(|group| group.policy.clone()).unwrap_or_default();
+    let policy = group.map(|group| Arc::clone(&group.policy)).unwrap_or_default();
     // The token's rollout, not the active one: a step past B runs to its end whatever became of its rollout.
     let token = state.tokens.get(&node).filter(|token| token.group == *name);
     let step = token
         .and_then(|token| state.rollouts.get(&token.rollout))
-        .and_then(|rollout| Some(step_order(rollout, rollout.steps.get(&node)?, policy.max_reboots)));
-    let prefetch = state
-        .active_rollout(name)
-        .filter(|rollout| rollout.steps.get(&node).is_some_and(|step| !step.phase.is_settled()))
-        .map(|rollout| (rollout.target.clone(), rollout.digest));
+        .and_then(|rollout| Some(step_order(state, rollout, rollout.steps.get(&node)?, policy.max_reboots)));
+    let prefetch = state.active_rollout(name).and_then(|rollout| {
+        let step = rollout.steps.get(&node).filter(|step| !step.phase.is_settled())?;
+        Some((rollout.target_of(step).clone(), digest_of(state, rollout, step)))
+    });
     GroupOrders {
         group: name.clone(),
         package: group.map(|group| group.package.clone()),
@@ -107,7 +109,15 @@ fn group_orders(state: &State, node: NodeId, name: &GroupName) -> GroupOrders {
     }
 }
 
-fn step_order(rollout: &Rollout, step: &Step, max_reboots: u32) -> StepOrder {
+/// What the release that a step leads to must be: as it was started with, or as a channel has it on record.
+fn digest_of(state: &State, rollout: &Rollout, step: &Step) -> Option<Digest> {
+    match step.way {
+        Way::Forward => rollout.digest,
+        Way::Back => state.recorded_digest(rollout.target_of(step)),
+    }
+}
+
+fn step_order(state: &State, rollout: &Rollout, step: &Step, max_reboots: u32) -> StepOrder {
     let go = match step.phase {
         _ if step.turn.is_some() => Go::TurnBack,
         Phase::Draining => Go::Drain,
@@ -117,12 +127,12 @@ fn step_order(rollout: &Rollout, step: &Step, max_reboots: u32) -> StepOrder {
     };
     StepOrder {
         rollout: rollout.id,
-        kind: rollout.kind,
+        kind: if step.way == Way::Back { RolloutKind::Rollback } else { rollout.kind },
         fence: step.fence.unwrap_or_default(),
         attempt: step.attempt,
         from: step.from.clone(),
-        to: rollout.target.clone(),
-        digest: rollout.digest,
+        to: rollout.target_of(step).clone(),
+        digest: digest_of(state, rollout, step),
         go,
         phase: step.phase,
         max_reboots,

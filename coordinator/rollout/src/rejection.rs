@@ -2,12 +2,12 @@
 
 use bincode::{Decode, Encode};
 use rollcall_ident::{
-    ChannelName, ClusterId, Fence, GroupName, NodeId, NodeName, PackageName, PeerId, ReleaseIdent, Revision, RolloutId,
-    SessionEpoch,
+    ChannelName, ClusterId, Fence, FreezeId, GroupName, NodeId, NodeName, PackageName, PeerId, ReleaseIdent, Revision,
+    RolloutId, SessionEpoch, WindowId,
 };
 
-use crate::WaitingOn;
 use crate::state::{PauseCause, Phase, RolloutStatus};
+use crate::{NameList, WaitingOn};
 
 /// What an entry brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -22,6 +22,10 @@ pub enum Reply {
     Promoted(Vec<RolloutId>),
     /// A demotion stopped these.
     Demoted(Vec<RolloutId>),
+    /// A group has one more window.
+    WindowAdded(WindowId),
+    /// A freeze was made.
+    FreezeCreated(FreezeId),
     /// A token was granted.
     Granted(Fence),
     /// A session is open.
@@ -120,6 +124,92 @@ pub enum Rejection {
         /// What was asked for.
         target: ReleaseIdent,
     },
+    /// The release has failed, or somebody put it aside.
+    #[error("{release} is in quarantine: {reason}; `rollcall quarantine remove {release}` lets it be started again")]
+    Quarantined {
+        /// The release.
+        release: ReleaseIdent,
+        /// Why.
+        reason: String,
+    },
+    /// The release isn't in quarantine.
+    #[error("{0} isn't in quarantine; `rollcall quarantine list` shows what is")]
+    NotInQuarantine(ReleaseIdent),
+    /// The inventory and the members differ.
+    #[error("group {group}: the inventory doesn't fit its members: {problem}; change `inventory` in the group file")]
+    InventoryMismatch {
+        /// The group.
+        group: GroupName,
+        /// Who is unknown, who is missing.
+        problem: String,
+    },
+    /// Members lack the label that the order goes by.
+    #[error(
+        "group {group}: order \"label:{key}\", and {nodes} have no such label; add it to their agents' configuration"
+    )]
+    LabelMissing {
+        /// The group.
+        group: GroupName,
+        /// The label.
+        key: String,
+        /// Who lacks it.
+        nodes: NameList,
+    },
+    /// There is nothing to go back to.
+    #[error(
+        "group {group} has no earlier release on record: {problem}; `rollcall rollout history {group}` shows what there is"
+    )]
+    NothingToUndo {
+        /// The group.
+        group: GroupName,
+        /// What is missing.
+        problem: String,
+    },
+    /// The updated nodes can't go back.
+    #[error(
+        "nodes that run {release} can't go back (`rollback = false` in its rollcall.toml); `rollcall rollout stop {rollout}`, or go on to a good release"
+    )]
+    RollbackForbidden {
+        /// The release.
+        release: ReleaseIdent,
+        /// The rollout.
+        rollout: RolloutId,
+    },
+    /// Who has started it can't approve it.
+    #[error(
+        "{rollout} was started by {actor}, so somebody else must approve it; who you are says `--actor`, or your certificate"
+    )]
+    ApprovalBySamePerson {
+        /// The rollout.
+        rollout: RolloutId,
+        /// Who.
+        actor: String,
+    },
+    /// The group isn't updated step by step by hand.
+    #[error("group {group} has mode = \"auto\": its steps begin by themselves")]
+    NotManual {
+        /// The group.
+        group: GroupName,
+    },
+    /// The group has no such window.
+    #[error("group {group} has no window {window}; `rollcall window list {group}` shows them")]
+    UnknownWindow {
+        /// The group.
+        group: GroupName,
+        /// The window.
+        window: WindowId,
+    },
+    /// No such freeze.
+    #[error("there is no freeze {0}; `rollcall freeze list` shows them")]
+    UnknownFreeze(FreezeId),
+    /// A moment that can't be meant.
+    #[error("{field}: {problem}")]
+    InvalidTime {
+        /// Which one.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// It already is as it was asked to be.
     #[error("already so: {0}")]
     AlreadySo(String),
@@ -193,6 +283,31 @@ pub enum Rejection {
         node: NodeName,
         /// The fence.
         fence: Fence,
+    },
+    /// The node holds no token.
+    #[error("node {0} holds no token; `rollcall token list` shows who does")]
+    NoToken(NodeName),
+    /// A token is taken away only with open eyes.
+    #[error(
+        "node {node} is {phase} under fence {fence}: once its token is revoked, another node may go down while nobody knows how this one is. `--force` if you do"
+    )]
+    RevokeNeedsForce {
+        /// The node.
+        node: NodeName,
+        /// Where its step stands.
+        phase: Phase,
+        /// Its fence.
+        fence: Fence,
+    },
+    /// The step can't be left out now.
+    #[error(
+        "the step of node {node} is {phase}: it can be left out before it begins, once it has failed, or when its node is away"
+    )]
+    StepNotSkippable {
+        /// The node.
+        node: NodeName,
+        /// Where its step stands.
+        phase: Phase,
     },
     /// A check forbids the grant.
     #[error("not granted: {0}")]

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use bincode::{Decode, Encode};
-use rollcall_ident::{GroupName, NodeName, RolloutId};
+use rollcall_ident::{FreezeId, GroupName, NodeName, ReleaseIdent, RolloutId, WallTime};
 
 use crate::Stamp;
+use crate::schedule::in_words;
 use crate::state::{PauseCause, Phase};
 
 /// The reason why something doesn't move now.
@@ -19,27 +20,73 @@ pub enum WaitingOn {
     },
     /// The rollout is at its end.
     Ended,
+    /// A second person's word.
+    Approval,
+    /// A person's word that the next batch may begin.
+    Promotion {
+        /// Which batch.
+        batch: u32,
+    },
+    /// A person's `next`: the group's steps are taken by hand.
+    Next,
+    /// The pause between batches.
+    Delay,
+    /// The batch under way.
+    BatchRuns {
+        /// Which one.
+        batch: u32,
+    },
+    /// None of the group's windows is open.
+    OutsideWindow {
+        /// When the next one opens.
+        opens_at: Option<WallTime>,
+    },
+    /// A change freeze holds.
+    Frozen {
+        /// Which one.
+        freeze: FreezeId,
+        /// Until when.
+        until: Option<WallTime>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// The target was put into quarantine.
+    Quarantined {
+        /// The target.
+        release: ReleaseIdent,
+    },
+    /// An operator holds the node.
+    NodeHeld {
+        /// Which one.
+        node: NodeName,
+        /// Who holds it.
+        by: String,
+        /// Why.
+        reason: Option<String>,
+    },
     /// Nodes are fetching the target.
     Prefetching {
         /// Which ones.
-        nodes: Vec<NodeName>,
+        nodes: NameList,
     },
     /// Nodes can't get the target.
     PrefetchFailed {
-        /// Which ones, each with what it reports.
-        nodes: Vec<(NodeName, String)>,
+        /// Which ones.
+        nodes: NameList,
+        /// What the first of them reports.
+        why: String,
     },
     /// As many members as allowed aren't known to be healthy.
     BudgetExhausted {
         /// Those that use the budget.
-        nodes: Vec<NodeName>,
+        nodes: NameList,
         /// The budget.
         max_unavailable: u32,
     },
     /// As many steps as allowed are under way.
     StepsInFlight {
         /// Whose.
-        nodes: Vec<NodeName>,
+        nodes: NameList,
         /// How many may be.
         max_parallel: u32,
     },
@@ -51,7 +98,7 @@ pub enum WaitingOn {
     /// It is the primary, and replicas are still to come.
     PrimaryLast {
         /// Who comes first.
-        before: Vec<NodeName>,
+        before: NameList,
     },
     /// The node isn't connected.
     NodeAway {
@@ -111,24 +158,35 @@ impl WaitingOn {
         self.into()
     }
 
-    /// The nodes it is about.
+    /// The nodes it is about, as far as they are named.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeName> {
         match self {
-            Self::Prefetching { nodes } | Self::BudgetExhausted { nodes, .. } | Self::StepsInFlight { nodes, .. } => {
-                nodes.clone()
-            }
-            Self::PrimaryLast { before } => before.clone(),
-            Self::PrefetchFailed { nodes } => nodes.iter().map(|(node, _)| node.clone()).collect(),
+            Self::Prefetching { nodes }
+            | Self::PrefetchFailed { nodes, .. }
+            | Self::BudgetExhausted { nodes, .. }
+            | Self::StepsInFlight { nodes, .. }
+            | Self::PrimaryLast { before: nodes } => nodes.named().to_vec(),
             Self::OrderTurn { before: node }
             | Self::NodeAway { node, .. }
+            | Self::NodeHeld { node, .. }
             | Self::TokenElsewhere { node, .. }
             | Self::StepRuns { node, .. }
             | Self::TurningBack { node }
             | Self::HealthNotGood { node, .. }
             | Self::Soak { node }
             | Self::StepFailed { node, .. } => vec![node.clone()],
-            Self::Paused { .. } | Self::Ended | Self::Nothing => Vec::new(),
+            Self::Paused { .. }
+            | Self::Ended
+            | Self::Approval
+            | Self::Promotion { .. }
+            | Self::Next
+            | Self::Delay
+            | Self::BatchRuns { .. }
+            | Self::OutsideWindow { .. }
+            | Self::Frozen { .. }
+            | Self::Quarantined { .. }
+            | Self::Nothing => Vec::new(),
         }
     }
 }
@@ -136,21 +194,43 @@ impl WaitingOn {
 impl fmt::Display for WaitingOn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Paused { causes } => write!(f, "paused: {}", join(causes)),
-            Self::Ended => f.write_str("nothing: it has ended"),
-            Self::Prefetching { nodes } => write!(f, "{} fetching the release", join(nodes)),
-            Self::PrefetchFailed { nodes } => {
-                let each: Vec<String> = nodes.iter().map(|(node, why)| format!("{node} ({why})")).collect();
-                write!(f, "the release can't be had by {}", each.join(", "))
+            Self::Paused { causes } => {
+                let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
+                write!(f, "paused: {}", causes.join(", "))
             }
+            Self::Ended => f.write_str("nothing: it has ended"),
+            Self::Approval => f.write_str("the approval of a second person"),
+            Self::Promotion { batch } => write!(f, "the promotion of batch {batch}"),
+            Self::Next => f.write_str("a person's `next`: mode is manual"),
+            Self::Delay => f.write_str("the delay after a batch"),
+            Self::BatchRuns { batch } => write!(f, "the end of batch {batch}"),
+            Self::OutsideWindow { opens_at: Some(at) } => {
+                write!(f, "a maintenance window; the next one opens at {}", in_words(*at))
+            }
+            Self::OutsideWindow { opens_at: None } => f.write_str("a maintenance window"),
+            Self::Frozen { freeze, until, reason } => {
+                write!(f, "freeze {freeze}")?;
+                match until {
+                    Some(until) => write!(f, " until {}", in_words(*until))?,
+                    None => f.write_str(" until it is lifted")?,
+                }
+                reason.iter().try_for_each(|reason| write!(f, ": {reason}"))
+            }
+            Self::Quarantined { release } => write!(f, "the quarantine of {release}"),
+            Self::NodeHeld { node, by, reason } => {
+                write!(f, "{node}, which {by} holds")?;
+                reason.iter().try_for_each(|reason| write!(f, ": {reason}"))
+            }
+            Self::Prefetching { nodes } => write!(f, "{nodes} fetching the release"),
+            Self::PrefetchFailed { nodes, why } => write!(f, "the release can't be had by {nodes} ({why})"),
             Self::BudgetExhausted { nodes, max_unavailable } => {
-                write!(f, "{} not known healthy; max_unavailable is {max_unavailable}", join(nodes))
+                write!(f, "{nodes} not known healthy; max_unavailable is {max_unavailable}")
             }
             Self::StepsInFlight { nodes, max_parallel } => {
-                write!(f, "the step of {}; max_parallel is {max_parallel}", join(nodes))
+                write!(f, "the step of {nodes}; max_parallel is {max_parallel}")
             }
             Self::OrderTurn { before } => write!(f, "{before}, which is before it in the order"),
-            Self::PrimaryLast { before } => write!(f, "{}: the primary goes last", join(before)),
+            Self::PrimaryLast { before } => write!(f, "{before}: the primary goes last"),
             Self::NodeAway { node, departed: false } => write!(f, "{node}, which is not connected"),
             Self::NodeAway { node, departed: true } => write!(f, "{node}, which has departed"),
             Self::TokenElsewhere { node, group, rollout } => {
@@ -167,8 +247,46 @@ impl fmt::Display for WaitingOn {
     }
 }
 
-fn join<T: fmt::Display>(items: &[T]) -> String {
-    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+/// Names of nodes: all of a few, the first of many.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct NameList {
+    named: Vec<NodeName>,
+    more: u32,
+}
+
+impl NameList {
+    /// BOUND: nobody reads more, and a reason is written with every change of it.
+    pub(crate) const MAX_NAMED: usize = 8;
+
+    /// The first of `names`, which has `total` of them.
+    pub(crate) fn of<'a>(names: impl IntoIterator<Item = &'a NodeName>, total: usize) -> Self {
+        let named: Vec<NodeName> = names.into_iter().take(Self::MAX_NAMED).cloned().collect();
+        let more = u32::try_from(total.saturating_sub(named.len())).unwrap_or(u32::MAX);
+        Self { named, more }
+    }
+
+    /// Those that are named.
+    #[must_use]
+    pub fn named(&self) -> &[NodeName] {
+        &self.named
+    }
+
+    /// How many there are besides.
+    #[must_use]
+    pub fn more(&self) -> u32 {
+        self.more
+    }
+}
+
+impl fmt::Display for NameList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.named.iter().map(NodeName::as_str).collect();
+        f.write_str(&names.join(", "))?;
+        if self.more > 0 {
+            write!(f, " and {} more", self.more)?;
+        }
+        Ok(())
+    }
 }
 
 /// A reason, and since when it is the reason.

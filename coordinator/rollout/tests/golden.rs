@@ -100,12 +100,12 @@ fn run(world: &mut World, line: &str) -> String {
         }
         ["promote", version] => promote(world, version),
         ["demote", version] => {
-            let command = Command::Demote { release: release(version), channel: "stable".parse().unwrap() };
+            let command = Command::Demote { releases: vec![release(version)], channel: "stable".parse().unwrap() };
             world.propose(command)
         }
         ["start", version] => world.start(version),
-        ["pause"] => steer(world, RolloutVerb::Pause),
-        ["resume"] => steer(world, RolloutVerb::Resume),
+        ["pause"] => steer(world, RolloutVerb::Pause { until: None }),
+        ["resume"] => steer(world, RolloutVerb::Resume { until: None }),
         ["stop"] => steer(world, RolloutVerb::Stop),
         ["retry"] => steer(world, RolloutVerb::Retry { node: None }),
         ["clock", by] => world.advance(by.parse().unwrap()),
@@ -196,7 +196,7 @@ fn run(world: &mut World, line: &str) -> String {
 }
 
 fn promote(world: &mut World, version: &str) -> Applied {
-    world.propose(Command::Promote { release: release(version), channel: "stable".parse().unwrap(), digest: None })
+    world.propose(Command::Promote { releases: vec![(release(version), None)], channel: "stable".parse().unwrap() })
 }
 
 fn patch(settings: &[&str]) -> GroupPatch {
@@ -206,6 +206,7 @@ fn patch(settings: &[&str]) -> GroupPatch {
         channel: None,
         update_condition: None,
         policy: PolicyPatch::default(),
+        windows: None,
     };
     for setting in settings {
         let (key, value) = setting.split_once('=').unwrap();
@@ -287,10 +288,11 @@ fn previewed(world: &World, version: &str) -> String {
         Err(refusal) => format!("refused: {}: {refusal}\n", refusal.name()),
         Ok(preview) => {
             let mut out = String::new();
-            for (i, batch) in preview.batches.iter().enumerate() {
+            for (i, round) in preview.rounds.iter().enumerate() {
                 let steps: Vec<String> =
-                    batch.iter().map(|step| format!("{} ({})", step.node, step.placed_by)).collect();
-                writeln!(out, "{}. {}", i + 1, steps.join(", ")).unwrap();
+                    round.steps.iter().map(|step| format!("{} ({})", step.node, step.placed_by)).collect();
+                let gate = if round.awaits_promotion { " after a promotion" } else { "" };
+                writeln!(out, "{}. {}{gate}", i + 1, steps.join(", ")).unwrap();
             }
             for blocker in &preview.blockers {
                 writeln!(out, "blocked by {}: {blocker}", blocker.name()).unwrap();

@@ -138,12 +138,12 @@ fn perform(world: &mut World, action: &Action) {
             world.start(&version.to_string());
         }
         Action::Promote(version) => {
-            let (release, channel) = (release(&version.to_string()), "stable".parse().unwrap());
-            world.propose(Command::Promote { release, channel, digest: None });
+            let (releases, channel) = (vec![(release(&version.to_string()), None)], "stable".parse().unwrap());
+            world.propose(Command::Promote { releases, channel });
         }
         Action::Demote(version) => {
-            let (release, channel) = (release(&version.to_string()), "stable".parse().unwrap());
-            world.propose(Command::Demote { release, channel });
+            let (releases, channel) = (vec![release(&version.to_string())], "stable".parse().unwrap());
+            world.propose(Command::Demote { releases, channel });
         }
         Action::Steer(verb) => steer(world, verb),
         Action::Remove(node, force) if known(world, node) => {
@@ -171,8 +171,8 @@ fn token_holder(world: &World, node: usize) -> Option<&'static str> {
 
 fn steer(world: &mut World, verb: u8) {
     let verb = match verb {
-        0 => RolloutVerb::Pause,
-        1 => RolloutVerb::Resume,
+        0 => RolloutVerb::Pause { until: None },
+        1 => RolloutVerb::Resume { until: None },
         2 => RolloutVerb::Stop,
         _ => RolloutVerb::Retry { node: None },
     };
@@ -195,6 +195,7 @@ fn world_with_group(max_parallel: u32, max_unavailable: u32) -> World {
         channel: Some(Some("stable".parse().unwrap())),
         update_condition: None,
         policy,
+        windows: None,
     };
     world.propose(Command::ApplyGroup { patch }).outcome.unwrap();
     world
@@ -239,9 +240,9 @@ fn assert_within_budget(before: &State, after: &State, max_unavailable: usize) {
         (was.phase == Phase::Draining && step.phase == Phase::Stopping).then_some(node)
     });
     for node in committed {
-        let is_free = earlier.unhealthy.contains_key(node)
+        let is_free = earlier.unavailable.contains_key(node)
             || before.nodes().get(node).is_none_or(|node| node.services[&name].release.is_none());
-        let others = later.unhealthy.keys().filter(|other| *other != node).count();
+        let others = later.unavailable.keys().filter(|other| *other != node).count();
         assert!(is_free || others < max_unavailable, "{node} went down while {others} others are not known healthy");
     }
 }
@@ -356,7 +357,7 @@ proptest! {
             world.report_status(name).unwrap();
         }
         let planned: Vec<String> = preview(&world.state, &group(), &release("2")).unwrap()
-            .batches.concat().into_iter().map(|step| step.node.to_string()).collect();
+            .rounds.into_iter().flat_map(|round| round.steps).map(|step| step.node.to_string()).collect();
         world.start("2");
         world.run_to_end(true);
         let rollout = world.state.latest_rollout(&group()).unwrap();

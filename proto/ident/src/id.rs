@@ -38,25 +38,43 @@ number! {
     SessionEpoch
 }
 
-/// One movement of a group to one target: the log index of the entry that started it, printed as `r42`. Never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode)]
-pub struct RolloutId(pub u64);
+/// A number with a letter before it, so that people and programs see what it numbers.
+macro_rules! lettered {
+    ($(#[$doc:meta])* $name:ident, $letter:literal, $what:literal, $expected:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode)]
+        pub struct $name(pub u64);
 
-impl fmt::Display for RolloutId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "r{}", self.0)
-    }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}", $letter, self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseError;
+
+            fn from_str(text: &str) -> Result<Self, ParseError> {
+                text.strip_prefix($letter)
+                    .and_then(|digits| digits.parse().ok())
+                    .map(Self)
+                    .ok_or_else(|| ParseError::new($what, text, $expected))
+            }
+        }
+    };
 }
 
-impl FromStr for RolloutId {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        text.strip_prefix('r')
-            .and_then(|digits| digits.parse().ok())
-            .map(Self)
-            .ok_or_else(|| ParseError::new("rollout id", text, "it looks like r42; `rollcall rollout list` shows them"))
-    }
+lettered! {
+    /// One movement of a group to one target: the log index of the entry that started it, printed as `r42`. Never reused.
+    RolloutId, 'r', "rollout id", "it looks like r42; `rollcall rollout list` shows them"
+}
+lettered! {
+    /// A maintenance window of a group, numbered within it, printed as `w1`. Never reused.
+    WindowId, 'w', "window id", "it looks like w1; `rollcall window list` shows them"
+}
+lettered! {
+    /// A change freeze: the log index of the entry that made it, printed as `f42`. Never reused.
+    FreezeId, 'f', "freeze id", "it looks like f42; `rollcall freeze list` shows them"
 }
 
 /// Bytes as lower-case hexadecimal digits.

@@ -3,6 +3,7 @@
 use rollcall_ident::{ChannelName, Digest, GroupName, ReleaseIdent, RolloutId};
 
 use super::Transition;
+use crate::policy::OnDemote;
 use crate::state::{Channel, ChannelRelease, RolloutKind, RolloutStatus, Source};
 use crate::{Event, Rejection, Reply, UpdateCondition};
 
@@ -36,89 +37,106 @@ impl Transition<'_> {
 
     pub(super) fn promote(
         &mut self,
-        release: &ReleaseIdent,
+        releases: &[(ReleaseIdent, Option<Digest>)],
         channel: &ChannelName,
-        digest: Option<Digest>,
     ) -> Result<Reply, Rejection> {
-        let digest = self.agreed_digest(release, digest)?;
-        let promoted_at = self.now;
-        let found = self.state.channels.get_mut(channel).ok_or_else(|| Rejection::UnknownChannel(channel.clone()))?;
-        if found.releases.contains_key(release) {
-            return Err(Rejection::AlreadySo(format!("{release} is in channel {channel}")));
+        for (release, digest) in releases {
+            let digest = self.agreed_digest(release, *digest)?;
+            let promoted_at = self.now;
+            let found =
+                self.state.channels.get_mut(channel).ok_or_else(|| Rejection::UnknownChannel(channel.clone()))?;
+            if found.releases.contains_key(release) {
+                return Err(Rejection::AlreadySo(format!("{release} is in channel {channel}")));
+            }
+            found.releases.insert(release.clone(), ChannelRelease { digest, promoted_at });
+            self.emit(Event::ReleasePromoted { release: release.clone(), channel: channel.clone(), digest });
         }
-        found.releases.insert(release.clone(), ChannelRelease { digest, promoted_at });
-        self.emit(Event::ReleasePromoted { release: release.clone(), channel: channel.clone(), digest });
-        let mut started = Vec::new();
-        for group in self.followers(channel, release) {
-            started.extend(self.follow_channel(&group, Some(release))?);
-        }
-        Ok(Reply::Promoted(started))
+        let releases: Vec<ReleaseIdent> = releases.iter().map(|(release, _)| release.clone()).collect();
+        let followers = self.followers(channel, &releases);
+        Ok(Reply::Promoted(followers.iter().filter_map(|group| self.follow_channel(group, &releases)).collect()))
     }
 
-    pub(super) fn demote(&mut self, release: &ReleaseIdent, channel: &ChannelName) -> Result<Reply, Rejection> {
-        let found = self.state.channels.get_mut(channel).ok_or_else(|| Rejection::UnknownChannel(channel.clone()))?;
-        if found.releases.remove(release).is_none() {
-            return Err(Rejection::NotInChannel { release: release.clone(), channel: channel.clone() });
+    pub(super) fn demote(&mut self, releases: &[ReleaseIdent], channel: &ChannelName) -> Result<Reply, Rejection> {
+        for release in releases {
+            let found =
+                self.state.channels.get_mut(channel).ok_or_else(|| Rejection::UnknownChannel(channel.clone()))?;
+            if found.releases.remove(release).is_none() {
+                return Err(Rejection::NotInChannel { release: release.clone(), channel: channel.clone() });
+            }
+            self.emit(Event::ReleaseDemoted { release: release.clone(), channel: channel.clone() });
         }
-        self.emit(Event::ReleaseDemoted { release: release.clone(), channel: channel.clone() });
-        let mut stopped = Vec::new();
-        for group in self.followers(channel, release) {
+        let mut ended = Vec::new();
+        for group in self.followers(channel, releases) {
             // The target's own membership counts, not the head alone.
-            match self.state.active_rollout(&group).map(|rollout| (rollout.id, rollout.target == *release)) {
-                Some((rollout, true)) => {
-                    self.end_rollout(
-                        rollout,
-                        RolloutStatus::Stopped,
-                        format!("{release} was demoted out of {channel}"),
-                    );
-                    stopped.push(rollout);
+            match self.state.active_rollout(&group) {
+                Some(rollout) if releases.contains(&rollout.target) && rollout.going_back.is_none() => {
+                    let (id, target) = (rollout.id, rollout.target.clone());
+                    self.heed_demotion(id, format!("{target} was demoted out of {channel}"));
+                    ended.push(id);
                 }
-                Some((_, false)) => {}
+                Some(_) => {}
                 None => {
-                    self.follow_channel(&group, None)?;
+                    self.follow_channel(&group, &[]);
                 }
             }
         }
-        Ok(Reply::Demoted(stopped))
+        Ok(Reply::Demoted(ended))
+    }
+
+    /// What the demotion of its target does to a rollout, as the policy says.
+    fn heed_demotion(&mut self, id: RolloutId, why: String) {
+        let has_begun = self.state.rollouts.get(&id).is_some_and(|it| it.status != RolloutStatus::AwaitingApproval);
+        match self.policy_of(id).on_demote {
+            OnDemote::Rollback if has_begun => {
+                if self.go_back(id, why.clone()).is_err() {
+                    // Nodes that run it can't go back: they stay as they are.
+                    self.end_rollout(id, RolloutStatus::Stopped, why);
+                }
+            }
+            OnDemote::Rollback | OnDemote::Stop => self.end_rollout(id, RolloutStatus::Stopped, why),
+        }
     }
 
     /// Starts the rollout that the group's channel asks for now, if any. A target whose rollout was stopped isn't
-    /// started again by itself, only where it has just been `promoted` anew.
-    pub(super) fn follow_channel(
-        &mut self,
-        group: &GroupName,
-        promoted: Option<&ReleaseIdent>,
-    ) -> Result<Option<RolloutId>, Rejection> {
-        let Some(found) = self.state.groups.get(group).filter(|group| group.policy.auto_start) else { return Ok(None) };
-        let Some(channel) = found.channel.clone() else { return Ok(None) };
-        let Some(head) = self.state.channels.get(&channel).and_then(|channel| channel.head(&found.package)).cloned()
-        else {
-            return Ok(None);
-        };
+    /// started again by itself, only where it has just been `promoted` anew. A start that is refused is told, and
+    /// changes nothing for whoever moved the channel.
+    pub(super) fn follow_channel(&mut self, group: &GroupName, promoted: &[ReleaseIdent]) -> Option<RolloutId> {
+        let found = self.state.groups.get(group).filter(|group| group.policy.auto_start)?;
+        let channel = found.channel.clone()?;
+        let is_good = |release: &ReleaseIdent| !self.state.quarantine.contains_key(release);
+        let head = self.state.channels.get(&channel)?.head(&found.package, is_good)?.clone();
         let wanted = match (&found.target, found.update_condition) {
             (None, _) => true,
             (Some(target), _) if head == *target => {
-                promoted == Some(target) && !found.settled && found.active_rollout.is_none()
+                promoted.contains(target) && !found.settled && found.active_rollout.is_none()
             }
             (Some(target), UpdateCondition::Latest) => head > *target,
             (Some(_), UpdateCondition::TrackChannel) => true,
         };
         if !wanted {
-            return Ok(None);
+            return None;
         }
         let kind = match &found.target {
             Some(target) if head < *target => RolloutKind::Rollback,
             _ => RolloutKind::Update,
         };
-        self.start_rollout(group, &head, None, kind, Source::Channel(channel)).map(Some)
+        match self.start_rollout(group, &head, None, kind, Source::Channel(channel)) {
+            Ok(id) => Some(id),
+            Err(refusal) => {
+                let (reason, detail) = (refusal.name().to_owned(), refusal.to_string());
+                self.emit(Event::RolloutNotStarted { group: group.clone(), target: head, reason, detail });
+                None
+            }
+        }
     }
 
-    /// Groups that follow `channel` with the package of `release`.
-    fn followers(&self, channel: &ChannelName, release: &ReleaseIdent) -> Vec<GroupName> {
+    /// Groups that follow `channel` with the package of one of `releases`.
+    fn followers(&self, channel: &ChannelName, releases: &[ReleaseIdent]) -> Vec<GroupName> {
         self.state
             .groups
             .values()
-            .filter(|group| group.channel.as_ref() == Some(channel) && group.package == *release.package())
+            .filter(|group| group.channel.as_ref() == Some(channel))
+            .filter(|group| releases.iter().any(|release| group.package == *release.package()))
             .map(|group| group.name.clone())
             .collect()
     }
@@ -129,11 +147,7 @@ impl Transition<'_> {
         release: &ReleaseIdent,
         given: Option<Digest>,
     ) -> Result<Option<Digest>, Rejection> {
-        let known = self
-            .state
-            .channels
-            .values()
-            .find_map(|channel| channel.releases.get(release).and_then(|found| found.digest));
+        let known = self.state.recorded_digest(release);
         match (known, given) {
             (Some(known), Some(given)) if known != given => Err(Rejection::DigestDiffers {
                 release: release.clone(),

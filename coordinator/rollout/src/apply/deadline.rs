@@ -5,12 +5,26 @@ use rollcall_ident::{NodeId, RolloutId};
 
 use super::Transition;
 use crate::Event;
-use crate::state::{DeadlineKey, PauseCause, Phase, Presence, StepFailure, Turn};
+use crate::policy::{Policy, TimeoutAction};
+use crate::state::{AlarmKey, DeadlineKey, PauseCause, Phase, Presence, StepFailure, Turn};
 
 impl Transition<'_> {
     pub(super) fn fire_deadlines(&mut self) {
         while let Some(key) = self.state.deadlines.pop_due(self.clock()) {
             self.fire(key);
+        }
+        while let Some(key) = self.state.alarms.pop_due(self.now.wall_time) {
+            self.ring(key);
+        }
+    }
+
+    /// What people have set for a day and an hour.
+    fn ring(&mut self, key: AlarmKey) {
+        match key {
+            AlarmKey::Openness(group) => self.look_at_openness(&group),
+            AlarmKey::ResumeRollout(rollout) => self.go_on(rollout, |cause| cause == PauseCause::Operator),
+            AlarmKey::PauseRollout(rollout) => self.pause_rollout(rollout, PauseCause::Operator),
+            AlarmKey::ReleaseNode(node) => self.end_hold(node),
         }
     }
 
@@ -23,6 +37,16 @@ impl Transition<'_> {
                 let detail = self.health_detail(rollout, node);
                 self.fail_by_deadline(rollout, node, key, detail);
             }
+            DeadlineKey::ReadyTimeout(rollout, node)
+                if self.is_forced(rollout, |policy| policy.ready_timeout_action) =>
+            {
+                self.force(rollout, node, key, Phase::Draining);
+            }
+            DeadlineKey::DrainTimeout(rollout, node)
+                if self.is_forced(rollout, |policy| policy.drain_timeout_action) =>
+            {
+                self.force(rollout, node, key, Phase::Stopping);
+            }
             DeadlineKey::ReadyTimeout(rollout, node) => {
                 let detail = "the service said for too long that it isn't ready; it was not disturbed".to_owned();
                 self.fail_by_deadline(rollout, node, key, detail);
@@ -33,7 +57,33 @@ impl Transition<'_> {
             }
             DeadlineKey::RebootTimeout(rollout, _) => self.pause_rollout(rollout, PauseCause::NodeAway),
             DeadlineKey::ProgressDeadline(rollout) => self.pause_rollout(rollout, PauseCause::ProgressDeadline),
+            DeadlineKey::Delay(rollout) => {
+                let now = self.now;
+                let Some(rollout) = self.state.rollouts.get_mut(&rollout) else { return };
+                rollout.progress_at = now;
+                let group = rollout.group.clone();
+                self.touch(&group);
+            }
         }
+    }
+
+    fn is_forced(&self, rollout: RolloutId, action: impl Fn(&Policy) -> TimeoutAction) -> bool {
+        action(&self.policy_of(rollout)) == TimeoutAction::Force
+    }
+
+    /// The step goes on without the hook's word; what the commit point asks for is still asked.
+    fn force(&mut self, id: RolloutId, node: NodeId, key: DeadlineKey, next: Phase) {
+        let step = self.step_mut(id, node);
+        if step.turn.is_some() {
+            return;
+        }
+        if step.phase == Phase::Granted {
+            self.enter(id, node, Phase::Preparing);
+        }
+        let Some(group) = self.state.rollouts.get(&id).map(|rollout| rollout.group.clone()) else { return };
+        let name = self.state.name_of(node);
+        self.emit(Event::StepForced { rollout: id, group, node, name, timeout: key.name().to_owned() });
+        self.pass_commit_point(id, node, next);
     }
 
     fn fail_by_deadline(&mut self, rollout: RolloutId, node: NodeId, key: DeadlineKey, detail: String) {
@@ -42,7 +92,7 @@ impl Transition<'_> {
         self.fail_step(rollout, node, failure);
     }
 
-    fn health_detail(&self, rollout: RolloutId, node: NodeId) -> String {
+    pub(super) fn health_detail(&self, rollout: RolloutId, node: NodeId) -> String {
         let group = self.state.rollouts.get(&rollout).map(|rollout| &rollout.group);
         let service = group.and_then(|group| self.state.nodes.get(&node).and_then(|node| node.services.get(group)));
         match service {
@@ -64,7 +114,7 @@ impl Transition<'_> {
             self.pause_rollout(rollout, PauseCause::NodeAway);
         }
         for group in groups {
-            self.touch(&group);
+            self.touch_member(&group, id);
         }
     }
 

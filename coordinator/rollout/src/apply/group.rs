@@ -1,10 +1,12 @@
 //! Groups: declared, changed, deleted.
 
+use std::sync::Arc;
+
 use rollcall_ident::GroupName;
 
 use super::Transition;
 use crate::state::{Group, GroupPatch};
-use crate::{Event, Map, Policy, Rejection, Reply, UpdateCondition};
+use crate::{Event, Map, Rejection, Reply, UpdateCondition};
 
 impl Transition<'_> {
     pub(super) fn apply_group(&mut self, patch: &GroupPatch) -> Result<Reply, Rejection> {
@@ -29,20 +31,23 @@ impl Transition<'_> {
         if let Some(condition) = patch.update_condition {
             group.update_condition = condition;
         }
-        group.policy = group.policy.patched(&patch.policy);
-        group.policy.validate().map_err(|(field, problem)| invalid(field, problem))?;
+        let policy = group.policy.patched(&patch.policy);
+        policy.validate().map_err(|(field, problem)| invalid(field, problem))?;
+        group.places = policy.inventory.iter().cloned().zip(0..).collect();
+        group.policy = Arc::new(policy);
         group.modified_revision = self.revision;
         if let Some(channel) = group.channel.clone() {
             self.ensure_channel(&channel);
         }
-        let members: Vec<_> = group.members.keys().copied().collect();
         self.state.groups.insert(patch.name.clone(), group);
-        for node in members {
-            self.index_health(node, &patch.name);
-        }
         self.emit(Event::GroupApplied { group: patch.name.clone() });
+        if let Some(windows) = &patch.windows {
+            self.replace_windows(&patch.name, windows)?;
+        }
         self.touch(&patch.name);
-        self.follow_channel(&patch.name, None)?;
+        self.touch_all_members(&patch.name);
+        self.look_at_openness(&patch.name);
+        self.follow_channel(&patch.name, &[]);
         Ok(Reply::Done)
     }
 
@@ -65,12 +70,22 @@ impl Transition<'_> {
             package,
             channel: None,
             update_condition: UpdateCondition::Latest,
-            policy: Policy::default(),
+            policy: Arc::default(),
+            places: Map::default(),
+            windows: Map::default(),
+            windows_made: 0,
+            closed: None,
             members,
-            unhealthy: Map::default(),
+            unavailable: Map::default(),
+            updaters: Map::default(),
+            disrupted: Map::default(),
+            astray: Map::default(),
+            left_out: Map::default(),
             target: None,
             settled: false,
             active_rollout: None,
+            latest_rollout: None,
+            typical_step: None,
             modified_revision: self.revision,
         })
     }

@@ -20,7 +20,7 @@ impl Transition<'_> {
         if let Some(group) = self.state.groups.get_mut(group) {
             group.members.insert(id, ());
         }
-        self.touch(group);
+        self.touch_member(group, id);
         self.emit(Event::MemberJoined { node: id, name, group: group.clone() });
     }
 
@@ -33,9 +33,9 @@ impl Transition<'_> {
         let name = node.name.clone();
         if let Some(found) = self.state.groups.get_mut(group) {
             found.members.remove(&id);
-            found.unhealthy.remove(&id);
+            found.left_out.remove(&id);
         }
-        self.touch(group);
+        self.touch_member(group, id);
         self.emit(Event::MemberLeft { node: id, name, group: group.clone() });
     }
 
@@ -100,25 +100,26 @@ impl Transition<'_> {
         }
     }
 
-    fn after_health(&mut self, id: NodeId, group: &GroupName) {
-        self.index_health(id, group);
-        self.touch(group);
+    /// What follows from a change of what a node's service is, or of what is thought of it.
+    pub(super) fn after_health(&mut self, id: NodeId, group: &GroupName) {
+        self.note_arrival(id, group);
+        self.touch_member(group, id);
         if let Some(token) = self.state.tokens.get(&id).filter(|token| token.group == *group) {
             let rollout = token.rollout;
             self.observe_health(rollout, id);
         }
     }
 
-    /// INVARIANT I-06: `Group::unhealthy` is exactly the members that use the budget by their health. Called after
-    /// every change of a service, of a session, and of the policy.
-    pub(super) fn index_health(&mut self, id: NodeId, group: &GroupName) {
-        let Some(on_warning) = self.state.groups.get(group).map(|group| group.policy.on_warning) else { return };
-        let is_unhealthy = self.state.nodes.get(&id).is_some_and(|node| node.is_unhealthy(group, on_warning));
-        let Some(group) = self.state.groups.get_mut(group) else { return };
-        if is_unhealthy {
-            group.unhealthy.insert(id, ());
-        } else {
-            group.unhealthy.remove(&id);
+    /// A member that was left out and runs the target all the same is left out no more.
+    fn note_arrival(&mut self, id: NodeId, name: &GroupName) {
+        let release =
+            self.state.nodes.get(&id).and_then(|node| node.services.get(name)).and_then(|it| it.release.clone());
+        let Some(group) = self.state.groups.get(name) else { return };
+        if group.left_out.contains_key(&id)
+            && release == group.target
+            && let Some(group) = self.state.groups.get_mut(name)
+        {
+            group.left_out.remove(&id);
         }
     }
 }

@@ -10,21 +10,30 @@
 //! # Deliberately absent
 //! Choices. Who goes next is the planner's; `apply` never calls it.
 
+mod back;
+mod batch;
 mod channel;
 mod cluster;
 mod deadline;
 mod group;
+mod index;
 mod member;
+mod operator;
 mod rollout;
 mod session;
 mod settle;
 mod step;
 mod step_report;
+mod suppose;
+mod verbs;
+mod window;
+
+pub(crate) use index::Standing;
 
 use std::collections::BTreeSet;
 
 use bincode::{Decode, Encode};
-use rollcall_ident::{ClusterTime, GroupName, Revision};
+use rollcall_ident::{ClusterTime, GroupName, NodeId, Revision};
 
 use crate::state::Answered;
 use crate::{Actor, Command, Event, HistoryRecord, LogEntry, Proposal, Rejection, Reply, Stamp, State};
@@ -51,6 +60,8 @@ pub(crate) struct Transition<'a> {
     events: Vec<Event>,
     /// Groups whose rollouts must be looked at before the entry is done.
     touched: BTreeSet<GroupName>,
+    /// Members whose steps must be.
+    touched_members: BTreeSet<(GroupName, NodeId)>,
 }
 
 impl State {
@@ -77,6 +88,7 @@ impl State {
             expected_revision: proposal.expected_revision,
             events: Vec::new(),
             touched: BTreeSet::new(),
+            touched_members: BTreeSet::new(),
         };
         transition.fire_deadlines();
         let (answered_at, outcome) = transition.answer(proposal);
@@ -119,12 +131,14 @@ impl Transition<'_> {
 
     /// Runs the command; where it is rejected, everything is as it was. The copy of the state costs nothing.
     fn run_or_undo(&mut self, command: &Command) -> Result<Reply, Rejection> {
-        let (before, event_count, touched) = (self.state.clone(), self.events.len(), self.touched.clone());
+        let (before, event_count) = (self.state.clone(), self.events.len());
+        let (touched, touched_members) = (self.touched.clone(), self.touched_members.clone());
         let outcome = self.run(command);
         if outcome.is_err() {
             *self.state = before;
             self.events.truncate(event_count);
             self.touched = touched;
+            self.touched_members = touched_members;
         }
         outcome
     }
@@ -139,11 +153,18 @@ impl Transition<'_> {
             Command::DeleteGroup { group } => self.delete_group(group),
             Command::CreateChannel { channel } => self.create_channel(channel),
             Command::DeleteChannel { channel } => self.delete_channel(channel),
-            Command::Promote { release, channel, digest } => self.promote(release, channel, *digest),
-            Command::Demote { release, channel } => self.demote(release, channel),
+            Command::Promote { releases, channel } => self.promote(releases, channel),
+            Command::Demote { releases, channel } => self.demote(releases, channel),
+            Command::AddQuarantine { release } => self.add_quarantine(release),
+            Command::RemoveQuarantine { release } => self.remove_quarantine(release),
+            Command::AddWindow { group, window } => self.add_window(group, window),
+            Command::RemoveWindow { group, window } => self.remove_window(group, *window),
+            Command::CreateFreeze { groups, from, until } => self.create_freeze(groups, *from, *until),
+            Command::LiftFreeze { freeze } => self.lift_freeze(*freeze),
             Command::StartRollout { group, target, digest, kind } => {
                 self.start_rollout_by_request(group, target, *digest, *kind)
             }
+            Command::UndoRollout { group, to } => self.undo_rollout(group, *to),
             Command::Steer { rollout, verb } => self.steer(*rollout, verb),
             Command::GrantToken { rollout, node, based_on: _ } => self.grant_token(*rollout, *node),
             Command::OpenSession { host, hello } => self.open_session(*host, hello),
@@ -151,6 +172,10 @@ impl Transition<'_> {
             Command::OrphanSessions { host, silent_for, up_to } => self.orphan_sessions(*host, *silent_for, *up_to),
             Command::Reports { reports } => Ok(self.take_reports(reports)),
             Command::RemoveNode { node, force } => self.remove_node(*node, *force),
+            Command::HoldNode { node, until } => self.hold_node(*node, *until),
+            Command::ReleaseNode { node } => self.release_node(*node),
+            Command::SetHealth { node, is_healthy } => self.set_health(*node, *is_healthy),
+            Command::RevokeToken { node, force } => self.revoke_token(*node, *force),
         }
     }
 

@@ -1,23 +1,14 @@
-//! Rollouts: started, steered, ended.
-//!
-//! ```text
-//! running ⇄ paused(causes)        ends: succeeded · stopped · superseded
-//! ```
-//!
-//! | verb | running | paused | ended |
-//! | --- | --- | --- | --- |
-//! | pause | yes | adds cause `operator` | no |
-//! | resume | no | yes, where no cause holds any more | no |
-//! | retry | failed steps | yes | no |
-//! | stop | yes | yes | no |
-//! | start, another target | supersedes | supersedes | new |
-//! | start, the same target | no | no | new |
+//! Rollouts: how they start and how they end. What operators say to one is in `verbs.rs`.
 
 use rollcall_ident::{Digest, GroupName, NodeId, ReleaseIdent, RolloutId};
 
 use super::Transition;
-use crate::state::{DeadlineKey, EndedBy, PauseCause, Phase, Rollout, RolloutKind, RolloutStatus, Source, Step, Turn};
-use crate::{Event, Map, Rejection, Reply, RolloutVerb};
+use crate::gate::member_count;
+use crate::policy::Order;
+use crate::state::{
+    AlarmKey, Batch, DeadlineKey, EndedBy, Group, Phase, Rollout, RolloutKind, RolloutStatus, Source, Step, Tally, Turn,
+};
+use crate::{Event, Map, NameList, Rejection, Reply};
 
 impl Transition<'_> {
     pub(super) fn start_rollout_by_request(
@@ -52,7 +43,11 @@ impl Transition<'_> {
                 target: target.clone(),
             });
         }
+        if let Some(quarantine) = self.state.quarantine.get(target) {
+            return Err(Rejection::Quarantined { release: target.clone(), reason: quarantine.reason.clone() });
+        }
         let digest = self.agreed_digest(target, digest)?;
+        self.order_fits_members(group)?;
         // `plan` prints the revision of the state, so what is expected is that nothing of the group moved since.
         let modified = match self.state.latest_rollout(name) {
             Some(latest) => latest.modified_revision.max(group.modified_revision),
@@ -72,37 +67,92 @@ impl Transition<'_> {
             self.end_rollout(active, RolloutStatus::Superseded, format!("superseded by a rollout to {target}"));
         }
         let id = self.free_id();
+        let group = self.state.groups.get(name).expect("looked up above");
+        // Joiners and drifters are brought to where the group has been allowed to go.
+        let needs_approval = group.policy.approval_required && kind != RolloutKind::CatchUp;
+        let status = if needs_approval { RolloutStatus::AwaitingApproval } else { RolloutStatus::Running };
+        let (previous, was_settled) = (group.target.clone(), group.settled);
+        let batch = Batch::first(&group.policy, member_count(group));
         let (steps, unchanged) = self.steps_towards(name, target);
-        self.state.rollouts.insert(
+        let nodes: Vec<NodeId> = steps.iter().map(|step| step.node).collect();
+        let mut rollout = Rollout {
             id,
-            Rollout {
-                id,
-                group: name.clone(),
-                target: target.clone(),
-                digest,
-                kind,
-                source,
-                started_by: self.actor.clone(),
-                reason: self.reason.map(str::to_owned),
-                status: RolloutStatus::Running,
-                pause_causes: [].into(),
-                steps,
-                unchanged,
-                begun: false,
-                started_at: self.now,
-                ended: None,
-                progress_at: self.now,
-                waiting: None,
-                modified_revision: self.revision,
-            },
-        );
+            group: name.clone(),
+            target: target.clone(),
+            digest,
+            kind,
+            source,
+            started_by: self.actor.clone(),
+            reason: self.reason.map(str::to_owned),
+            previous,
+            was_settled,
+            approved_by: None,
+            status,
+            going_back: None,
+            pause_causes: [].into(),
+            steps: Map::default(),
+            queue: Map::default(),
+            in_flight: Map::default(),
+            failed: Map::default(),
+            tally: Tally::default(),
+            unfetched: Map::default(),
+            batch,
+            permits: 0,
+            is_one_way: false,
+            unchanged,
+            begun: false,
+            started_at: self.now,
+            ended: None,
+            progress_at: self.now,
+            waiting: None,
+            modified_revision: self.revision,
+        };
+        steps.into_iter().for_each(|step| rollout.put_step(step));
+        self.state.rollouts.insert(id, rollout);
         let group = self.state.groups.get_mut(name).expect("looked up above");
         group.target = Some(target.clone());
+        group.left_out = Map::default();
         group.settled = false;
         group.active_rollout = Some(id);
+        group.latest_rollout = Some(id);
         self.emit(Event::RolloutStarted { rollout: id, group: name.clone(), target: target.clone(), kind });
-        self.touch(name);
+        self.touch_all_members(name);
+        nodes.into_iter().for_each(|node| self.rank_step(id, node));
+        self.look_at_openness(name);
         Ok(id)
+    }
+
+    /// An order that names members, or a label of theirs, must fit those that are there.
+    fn order_fits_members(&self, group: &Group) -> Result<(), Rejection> {
+        let members = || self.state.members(group).map(|(node, _)| node);
+        match &group.policy.order {
+            Order::Inventory => {
+                let missing: Vec<_> = members()
+                    .filter(|node| !group.places.contains_key(&node.name.to_string()))
+                    .map(|node| &node.name)
+                    .collect();
+                let is_member = |name: &String| members().any(|node| node.name.as_str() == name);
+                let unknown: Vec<&String> = group.policy.inventory.iter().filter(|name| !is_member(name)).collect();
+                let problem = match (unknown.first(), missing.is_empty()) {
+                    (Some(name), _) => format!("{name} is no member"),
+                    (None, false) => {
+                        format!("it doesn't name {}", NameList::of(missing.iter().copied(), missing.len()))
+                    }
+                    (None, true) => return Ok(()),
+                };
+                Err(Rejection::InventoryMismatch { group: group.name.clone(), problem })
+            }
+            Order::Label(key) => {
+                let lacking: Vec<_> =
+                    members().filter(|node| !node.labels.contains_key(key)).map(|node| &node.name).collect();
+                if lacking.is_empty() {
+                    return Ok(());
+                }
+                let nodes = NameList::of(lacking.iter().copied(), lacking.len());
+                Err(Rejection::LabelMissing { group: group.name.clone(), key: key.clone(), nodes })
+            }
+            Order::Name | Order::Priority => Ok(()),
+        }
     }
 
     /// The revision; the second and later rollouts that one entry starts (a channel that several groups follow) count on
@@ -116,137 +166,45 @@ impl Transition<'_> {
     }
 
     /// A queued step for each member that isn't at the target, or is still in the step of an earlier rollout.
-    fn steps_towards(&self, name: &GroupName, target: &ReleaseIdent) -> (Map<NodeId, Step>, Map<NodeId, ()>) {
+    fn steps_towards(&self, name: &GroupName, target: &ReleaseIdent) -> (Vec<Step>, Map<NodeId, ()>) {
         let group = self.state.groups.get(name).expect("the caller looked it up");
-        let (mut steps, mut unchanged) = (Map::default(), Map::default());
+        let (mut steps, mut unchanged) = (Vec::new(), Map::default());
         for (node, service) in self.state.members(group) {
             if service.release.as_ref() == Some(target) && !self.state.tokens.contains_key(&node.id) {
                 unchanged.insert(node.id, ());
             } else {
-                steps.insert(node.id, Step::queued(node.id, service.release.clone(), self.now));
+                steps.push(Step::queued(node.id, service.release.clone(), self.now));
             }
         }
         (steps, unchanged)
     }
 
-    pub(super) fn steer(&mut self, id: RolloutId, verb: &RolloutVerb) -> Result<Reply, Rejection> {
-        let rollout = self.state.rollouts.get(&id).ok_or(Rejection::UnknownRollout(id))?;
-        self.expect_unchanged_since(rollout.modified_revision)?;
-        if !rollout.is_active() {
-            return Err(Rejection::RolloutEnded { rollout: id, status: rollout.status });
-        }
-        match verb {
-            RolloutVerb::Pause => {
-                if rollout.pause_causes.contains(&PauseCause::Operator) {
-                    return Err(Rejection::AlreadySo(format!("rollout {id} is paused")));
-                }
-                self.pause_rollout(id, PauseCause::Operator);
+    /// A rollout to an earlier target of the group.
+    pub(super) fn undo_rollout(&mut self, name: &GroupName, to: Option<RolloutId>) -> Result<Reply, Rejection> {
+        let group = self.state.groups.get(name).ok_or_else(|| Rejection::UnknownGroup(name.clone()))?;
+        let nothing = |problem: String| Rejection::NothingToUndo { group: name.clone(), problem };
+        let target = match to {
+            Some(id) => {
+                let of_group = self.state.rollouts.get(&id).filter(|rollout| rollout.group == *name);
+                of_group
+                    .ok_or_else(|| nothing(format!("{id} is none of its rollouts, or not kept any more")))?
+                    .target
+                    .clone()
             }
-            RolloutVerb::Resume => self.resume_rollout(id)?,
-            RolloutVerb::Stop => {
-                let why = self.reason.map_or_else(|| "stopped".to_owned(), |reason| format!("stopped: {reason}"));
-                self.end_rollout(id, RolloutStatus::Stopped, why);
-            }
-            RolloutVerb::Retry { node } => self.retry_steps(id, *node)?,
-        }
-        Ok(Reply::Done)
-    }
-
-    /// INVARIANT I-08: from here on no step begins and none passes a commit point.
-    pub(super) fn pause_rollout(&mut self, id: RolloutId, cause: PauseCause) {
-        let revision = self.revision;
-        let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
-        if !rollout.is_active() || !rollout.pause_causes.insert(cause) {
-            return;
-        }
-        rollout.status = RolloutStatus::Paused;
-        rollout.modified_revision = revision;
-        let group = rollout.group.clone();
-        self.emit(Event::RolloutPaused { rollout: id, group: group.clone(), cause });
-        self.touch(&group);
-        self.turn_back_uncommitted(id);
-    }
-
-    fn resume_rollout(&mut self, id: RolloutId) -> Result<(), Rejection> {
-        let rollout = self.state.rollouts.get(&id).expect("the caller looked it up");
-        if rollout.status != RolloutStatus::Paused {
-            return Err(Rejection::NotInThisState {
-                rollout: id,
-                status: rollout.status,
-                verb: "resume".to_owned(),
-                instead: format!("see `rollcall explain {id}` for what it waits on"),
-            });
-        }
-        let holds = rollout.pause_causes.iter().find_map(|cause| {
-            let instead = match cause {
-                PauseCause::StepFailed => rollout
-                    .steps
-                    .values()
-                    .any(|step| step.phase == Phase::Failed)
-                    .then(|| format!("`rollcall rollout retry {id}`, or start a rollout to another release")),
-                PauseCause::NodeAway => rollout.steps.values().find_map(|step| {
-                    let node = self.state.nodes.get(&step.node)?;
-                    (!step.phase.is_settled() && node.session().is_none() && node.is_departed())
-                        .then(|| format!("bring {name} back, or `rollcall node remove {name}`", name = node.name))
-                }),
-                PauseCause::Operator | PauseCause::ProgressDeadline => None,
-            };
-            instead.map(|instead| Rejection::CauseHolds { rollout: id, cause: *cause, instead })
-        });
-        match holds {
-            Some(rejection) => Err(rejection),
             None => {
-                self.go_on(id, |_| true);
-                Ok(())
+                let earlier = self.state.rollouts.values().rev().find(|rollout| {
+                    rollout.group == *name
+                        && rollout.status == RolloutStatus::Succeeded
+                        && group.target.as_ref() != Some(&rollout.target)
+                });
+                earlier.ok_or_else(|| nothing("no other target was ever reached".to_owned()))?.target.clone()
             }
+        };
+        if group.target.as_ref() == Some(&target) && group.settled {
+            return Err(Rejection::AlreadySo(format!("{name} is at {target}")));
         }
-    }
-
-    /// Takes the causes away for which `gone` is true; where none is left, the rollout runs again.
-    fn go_on(&mut self, id: RolloutId, gone: impl Fn(PauseCause) -> bool) {
-        let (now, revision) = (self.now, self.revision);
-        let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
-        rollout.pause_causes.retain(|cause| !gone(*cause));
-        rollout.modified_revision = revision;
-        let group = rollout.group.clone();
-        self.touch(&group);
-        let rollout = self.state.rollouts.get_mut(&id).expect("it was there a line above");
-        if rollout.pause_causes.is_empty() && rollout.status == RolloutStatus::Paused {
-            rollout.status = RolloutStatus::Running;
-            rollout.progress_at = now;
-            self.emit(Event::RolloutResumed { rollout: id, group });
-        }
-    }
-
-    fn retry_steps(&mut self, id: RolloutId, node: Option<NodeId>) -> Result<(), Rejection> {
-        let rollout = self.state.rollouts.get(&id).expect("the caller looked it up");
-        if let Some(node) = node.filter(|node| !rollout.steps.contains_key(node)) {
-            return Err(Rejection::NoSuchStep { node, rollout: id });
-        }
-        let failed: Vec<NodeId> = rollout
-            .steps
-            .values()
-            .filter(|step| step.phase == Phase::Failed && node.is_none_or(|node| node == step.node))
-            .map(|step| step.node)
-            .collect();
-        if failed.is_empty() {
-            return Err(Rejection::NotInThisState {
-                rollout: id,
-                status: rollout.status,
-                verb: "retry".to_owned(),
-                instead: "there is no failed step to try again; `resume` goes on".to_owned(),
-            });
-        }
-        for node in &failed {
-            self.enter(id, *node, Phase::Queued);
-        }
-        let all_tried = self
-            .state
-            .rollouts
-            .get(&id)
-            .is_some_and(|rollout| rollout.steps.values().all(|step| step.phase != Phase::Failed));
-        self.go_on(id, |cause| cause == PauseCause::ProgressDeadline || (all_tried && cause == PauseCause::StepFailed));
-        Ok(())
+        let kind = RolloutKind::Rollback;
+        self.start_rollout(name, &target, None, kind, Source::Operator).map(Reply::RolloutStarted)
     }
 
     /// Ends it for good. Steps that haven't passed B go back; one that has, runs to its end under its own token.
@@ -255,30 +213,57 @@ impl Transition<'_> {
         let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
         assert!(rollout.is_active() && !status.is_active(), "{id} is {} and can't become {status}", rollout.status);
         rollout.status = status;
+        rollout.batch.awaits_promotion = false;
+        let (previous, was_settled) = (rollout.previous.clone(), rollout.was_settled);
         rollout.pause_causes.clear();
         rollout.ended = Some(EndedBy { at: now, why });
         rollout.waiting = None;
         rollout.modified_revision = revision;
         let name = rollout.group.clone();
-        self.state.deadlines.clear(&DeadlineKey::ProgressDeadline(id));
+        self.clear_rollout_timers(id);
+        self.state.alarms.clear(&AlarmKey::Openness(name.clone()));
         let group = self.state.groups.get_mut(&name).expect("a rollout's group can't be deleted while it is active");
         group.active_rollout = None;
-        group.settled = status == RolloutStatus::Succeeded;
+        group.closed = None;
+        match status {
+            RolloutStatus::RolledBack | RolloutStatus::Denied => {
+                group.target = previous;
+                group.settled = was_settled;
+            }
+            _ => group.settled = status == RolloutStatus::Succeeded,
+        }
         let kept = group.policy.revision_history_limit as usize;
         self.emit(Event::RolloutEnded { rollout: id, group: name.clone(), status });
+        if matches!(status, RolloutStatus::RolledBack | RolloutStatus::Denied) {
+            self.touch_all_members(&name);
+        }
         self.touch(&name);
         self.turn_back_uncommitted(id);
         if status == RolloutStatus::Superseded {
-            self.end_superseded_verification(id);
+            for node in self.in_flight(id) {
+                self.end_unwanted(id, node);
+            }
         }
         self.forget_rollouts(&name, kept);
     }
 
+    /// What was set for a rollout as a whole.
+    pub(super) fn clear_rollout_timers(&mut self, id: RolloutId) {
+        self.state.deadlines.clear(&DeadlineKey::ProgressDeadline(id));
+        self.state.deadlines.clear(&DeadlineKey::Delay(id));
+        self.state.alarms.clear(&AlarmKey::ResumeRollout(id));
+        self.state.alarms.clear(&AlarmKey::PauseRollout(id));
+    }
+
+    /// The nodes whose steps hold a token.
+    pub(super) fn in_flight(&self, id: RolloutId) -> Vec<NodeId> {
+        self.state.rollouts.get(&id).map(|rollout| rollout.in_flight.values().copied().collect()).unwrap_or_default()
+    }
+
     /// What hasn't passed B goes back: at once before A, by the agent's `undrain` between A and B.
-    fn turn_back_uncommitted(&mut self, id: RolloutId) {
-        let Some(rollout) = self.state.rollouts.get(&id) else { return };
-        let open: Vec<(NodeId, Phase)> = rollout.steps_in_flight().map(|step| (step.node, step.phase)).collect();
-        for (node, phase) in open {
+    pub(super) fn turn_back_uncommitted(&mut self, id: RolloutId) {
+        for node in self.in_flight(id) {
+            let phase = self.step_mut(id, node).phase;
             if phase.is_before_a() {
                 self.enter(id, node, Phase::Queued);
             } else if phase == Phase::Draining {
@@ -294,7 +279,7 @@ impl Transition<'_> {
             .rollouts
             .values()
             .filter(|rollout| rollout.group == *group && !rollout.is_active())
-            .filter(|rollout| rollout.steps_in_flight().next().is_none())
+            .filter(|rollout| rollout.in_flight.is_empty())
             .map(|rollout| rollout.id)
             .collect();
         for id in ended.iter().rev().skip(kept) {

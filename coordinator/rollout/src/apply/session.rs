@@ -6,7 +6,7 @@ use rollcall_ident::{GroupName, Millis, NodeId, PeerId, SessionEpoch};
 
 use super::Transition;
 use crate::report::Hello;
-use crate::state::{DeadlineKey, Node, Phase, Presence, Session, StepFailure};
+use crate::state::{AlarmKey, DeadlineKey, Node, Phase, Presence, Session, SkipCause, StepFailure};
 use crate::{Event, Policy, Rejection, Reply};
 
 /// BOUND: identities of removed nodes that are remembered.
@@ -38,6 +38,8 @@ impl Transition<'_> {
             highest_fence: before
                 .as_ref()
                 .map_or(hello.highest_fence, |before| before.highest_fence.max(hello.highest_fence)),
+            hold: before.as_ref().and_then(|before| before.hold.clone()),
+            health_override: before.as_ref().and_then(|before| before.health_override.clone()),
             services: before.as_ref().map(|before| before.services.clone()).unwrap_or_default(),
         };
         self.state.nodes.insert(id, node);
@@ -106,7 +108,7 @@ impl Transition<'_> {
     fn note_reboot_in_step(&mut self, id: NodeId) {
         let Some(token) = self.state.tokens.get(&id) else { return };
         let rollout = token.rollout;
-        let max_reboots = self.policy_of(rollout).map_or(u32::MAX, |policy| policy.max_reboots);
+        let max_reboots = self.policy_of(rollout).max_reboots;
         let step = self.step_mut(rollout, id);
         if !step.phase.is_past_b() {
             return;
@@ -140,8 +142,7 @@ impl Transition<'_> {
         }
         let step = self.step_mut(rollout, id);
         if step.phase == Phase::Verifying && !step.is_soaked {
-            let Some(policy) = self.policy_of(rollout) else { return };
-            let at = self.clock() + policy.healthy_deadline;
+            let at = self.clock() + self.policy_of(rollout).healthy_deadline;
             self.state.deadlines.set(DeadlineKey::HealthyDeadline(rollout, id), at);
         }
     }
@@ -171,14 +172,13 @@ impl Transition<'_> {
         self.emit(Event::SessionClosed { node: id, name, epoch });
         if let Some(rollout) = self.state.tokens.get(&id).map(|token| token.rollout) {
             // INVARIANT I-07: it keeps its token. Its deadline pauses the rollout and hands nothing on.
-            let timeout = self.policy_of(rollout).unwrap_or_default().reboot_timeout;
+            let timeout = self.policy_of(rollout).reboot_timeout;
             self.state.deadlines.set(DeadlineKey::RebootTimeout(rollout, id), since.cluster_time + timeout);
             self.state.deadlines.clear(&DeadlineKey::HealthyDeadline(rollout, id));
             self.observe_health(rollout, id);
         }
         for group in groups {
-            self.index_health(id, &group);
-            self.touch(&group);
+            self.touch_member(&group, id);
         }
         Ok(Reply::Done)
     }
@@ -187,7 +187,7 @@ impl Transition<'_> {
     fn strictest_policy(&self, id: NodeId) -> Policy {
         let groups = self.state.nodes.get(&id).into_iter().flat_map(|node| node.services.keys());
         let policies: Vec<&Policy> =
-            groups.filter_map(|group| self.state.groups.get(group)).map(|group| &group.policy).collect();
+            groups.filter_map(|group| self.state.groups.get(group)).map(|group| &*group.policy).collect();
         let mut strictest = policies.first().map_or_else(Policy::default, |policy| (*policy).clone());
         for policy in policies {
             strictest.stale_after = strictest.stale_after.min(policy.stale_after);
@@ -223,7 +223,7 @@ impl Transition<'_> {
             if step.phase.is_past_b() && !force {
                 return Err(Rejection::TokenPastCommitPoint { node: name, fence });
             }
-            self.enter(rollout, id, Phase::Skipped);
+            self.skip_step(rollout, id, SkipCause::Left);
         }
         for group in groups {
             self.remove_member(id, &group);
@@ -232,6 +232,7 @@ impl Transition<'_> {
         self.state.node_names.remove(&name);
         self.state.deadlines.clear(&DeadlineKey::StaleAfter(id));
         self.state.deadlines.clear(&DeadlineKey::LostAfter(id));
+        self.state.alarms.clear(&AlarmKey::ReleaseNode(id));
         self.state.removed_nodes.insert(id, self.now);
         if self.state.removed_nodes.len() > MAX_REMOVED_NODES {
             let oldest = self.state.removed_nodes.iter().min_by_key(|(_, at)| **at).map(|(id, _)| *id);

@@ -5,113 +5,153 @@ use rollcall_ident::{GroupName, NodeId, RolloutId};
 
 use super::Transition;
 use crate::explain::waiting_on;
-use crate::gate::queue;
-use crate::state::{DeadlineKey, PauseCause, Phase, RolloutStatus, Step};
+use crate::gate::Candidate;
+use crate::policy::OfflinePolicy;
+use crate::state::{DeadlineKey, PauseCause, Phase, RolloutStatus, SkipCause, Step, Way};
 use crate::{Event, Waiting};
 
 impl Transition<'_> {
     pub(super) fn settle(&mut self) {
         while let Some(group) = self.touched.pop_first() {
+            let members = self.take_touched_members(&group);
             let Some(id) = self.state.groups.get(&group).and_then(|group| group.active_rollout) else { continue };
-            self.reconcile_steps(id, &group);
-            self.pause_for_departed(id);
+            for node in members {
+                self.reconcile_step(id, &group, node);
+            }
+            self.heed_departed(id);
+            self.begin_next_batch(id);
             self.end_if_complete(id);
             self.rearm_progress_deadline(id);
             self.note_waiting(id);
         }
     }
 
-    /// One step for each member that isn't at the target: joiners and drifters get one, leavers lose theirs.
-    fn reconcile_steps(&mut self, id: RolloutId, name: &GroupName) {
-        let Some((rollout, group)) = self.state.rollouts.get(&id).zip(self.state.groups.get(name)) else { return };
-        let mut missing: Vec<NodeId> = Vec::new();
-        let mut needless: Vec<NodeId> = Vec::new();
-        for (node, service) in self.state.members(group) {
-            let is_there = service.release.as_ref() == Some(&rollout.target);
-            let Some(step) = rollout.steps.get(&node.id) else {
-                missing.extend((!is_there).then_some(node.id));
-                continue;
-            };
-            // One that failed is tried again even where the target runs: it hasn't proved itself.
-            let is_needless = is_there && step.failures == 0 && !self.state.tokens.contains_key(&node.id);
-            match step.phase {
-                Phase::Succeeded if !is_there => missing.push(node.id),
-                Phase::Queued if is_needless => needless.push(node.id),
-                _ => {}
-            }
-        }
-        let leavers = rollout.steps.values().filter(|step| {
-            !step.phase.is_settled() && !step.phase.holds_token() && !group.members.contains_key(&step.node)
+    fn take_touched_members(&mut self, group: &GroupName) -> Vec<NodeId> {
+        let from = (group.clone(), NodeId([0; 16]));
+        let to = (group.clone(), NodeId([u8::MAX; 16]));
+        let members: Vec<_> = self.touched_members.range(from..=to).cloned().collect();
+        members.iter().for_each(|member| {
+            self.touched_members.remove(member);
         });
-        let leavers: Vec<NodeId> = leavers.map(|step| step.node).collect();
-        for node in missing {
-            self.queue_step(id, node, name);
+        members.into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// One step for each member that isn't at the target: joiners and drifters get one, leavers lose theirs. Members
+    /// that were updated stay watched.
+    fn reconcile_step(&mut self, id: RolloutId, name: &GroupName, node: NodeId) {
+        let Some(rollout) = self.state.rollouts.get(&id).filter(|rollout| rollout.is_active()) else { return };
+        let step = rollout.steps.get(&node);
+        let member = self.state.nodes.get(&node).and_then(|node| Some((node, node.services.get(name)?)));
+        let Some((member, service)) = member else {
+            if step.is_some_and(|step| !step.phase.is_settled() && !step.phase.holds_token()) {
+                self.skip_step(id, node, SkipCause::Left);
+            }
+            return;
+        };
+        if rollout.going_back.is_some() {
+            return self.reconcile_way_back(id, name, node);
         }
-        for node in needless {
-            let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
-            rollout.steps.remove(&node);
-            rollout.unchanged.insert(node, ());
-        }
-        for node in leavers {
-            self.enter(id, node, Phase::Skipped);
-            self.touched.remove(name);
+        let is_there = service.release.as_ref() == Some(&rollout.target);
+        let on_warning = self.policy_of(id).on_warning;
+        match step {
+            None if !is_there => self.queue_step(id, node, name),
+            Some(step) if step.phase == Phase::Succeeded && !is_there => self.queue_step(id, node, name),
+            Some(step) if step.phase == Phase::Succeeded && member.is_broken(name, on_warning) => {
+                self.heed_bad_member(id, node);
+            }
+            // One that failed is tried again even where the target runs: it hasn't proved itself.
+            Some(step)
+                if step.phase == Phase::Queued
+                    && is_there
+                    && step.failures == 0
+                    && !self.state.tokens.contains_key(&node) =>
+            {
+                let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
+                rollout.take_step(node);
+                rollout.unfetched.remove(&node);
+                rollout.unchanged.insert(node, ());
+            }
+            _ => {}
         }
     }
 
     fn queue_step(&mut self, id: RolloutId, node: NodeId, group: &GroupName) {
-        let now = self.now;
         let service = self.state.nodes.get(&node).and_then(|node| node.services.get(group));
         let from = service.and_then(|service| service.release.clone());
-        let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
-        // Attempts count on: a node never sees the same rollout and attempt twice.
-        let attempt = rollout.steps.get(&node).map_or(0, |step| step.attempt);
-        rollout.steps.insert(node, Step { attempt, ..Step::queued(node, from, now) });
-        rollout.unchanged.remove(&node);
-        rollout.progress_at = now;
-        let name = self.state.name_of(node);
-        self.emit(Event::StepQueued { rollout: id, group: group.clone(), node, name });
+        let earlier = self.state.rollouts.get(&id).and_then(|rollout| rollout.steps.get(&node));
+        let fresh = Step::queued(node, from, self.now);
+        // Attempts count on: a node never sees the same rollout and attempt twice. And the way back stays the same.
+        let step = match earlier {
+            Some(earlier) => Step {
+                attempt: earlier.attempt,
+                origin: earlier.origin.clone(),
+                is_disturbed: earlier.is_disturbed,
+                ..fresh
+            },
+            None => fresh,
+        };
+        self.put_queued(id, step);
     }
 
-    /// The next in the order has departed: somebody must say what to do.
-    fn pause_for_departed(&mut self, id: RolloutId) {
-        let Some(rollout) = self.state.rollouts.get(&id) else { return };
-        let is_departed = queue(self.state, rollout).first().is_some_and(|candidate| candidate.node.is_departed());
-        if rollout.status == RolloutStatus::Running && is_departed {
-            let group = rollout.group.clone();
-            self.pause_rollout(id, PauseCause::NodeAway);
-            self.touched.remove(&group);
+    /// Puts a queued step in its place; nobody has begun it.
+    pub(super) fn put_queued(&mut self, id: RolloutId, step: Step) {
+        let (now, node) = (self.now, step.node);
+        let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
+        rollout.put_step(step);
+        rollout.unchanged.remove(&node);
+        rollout.progress_at = now;
+        let group = rollout.group.clone();
+        self.rank_step(id, node);
+        let name = self.state.name_of(node);
+        self.emit(Event::StepQueued { rollout: id, group, node, name });
+    }
+
+    /// The next in the order has departed: the policy says what becomes of it.
+    fn heed_departed(&mut self, id: RolloutId) {
+        loop {
+            let Some(rollout) = self.state.rollouts.get(&id).filter(|rollout| rollout.status.is_moving()) else {
+                return;
+            };
+            let first = Candidate::first(self.state, rollout).filter(|first| first.node.is_departed());
+            let Some(node) = first.map(|first| first.node.id) else { return };
+            match self.policy_of(id).offline_policy {
+                OfflinePolicy::Pause => return self.pause_rollout(id, PauseCause::NodeAway),
+                OfflinePolicy::Wait => return,
+                OfflinePolicy::Skip => self.skip_step(id, node, SkipCause::Offline),
+            }
         }
     }
 
     fn end_if_complete(&mut self, id: RolloutId) {
-        let Some(rollout) = self.state.rollouts.get(&id) else { return };
-        let is_complete = rollout.steps.values().all(|step| step.phase.is_settled());
-        if rollout.status == RolloutStatus::Running && is_complete {
-            let group = rollout.group.clone();
-            self.end_rollout(id, RolloutStatus::Succeeded, "every member runs the target".to_owned());
-            self.touched.remove(&group);
+        let Some(rollout) = self.state.rollouts.get(&id).filter(|rollout| rollout.status.is_moving()) else { return };
+        let failed = rollout.tally.of(Phase::Failed);
+        if rollout.is_complete() {
+            let (status, why) = match &rollout.going_back {
+                Some(back) => (RolloutStatus::RolledBack, format!("every updated member is back: {}", back.why)),
+                None => (RolloutStatus::Succeeded, succeeded(rollout.tally.of(Phase::Skipped))),
+            };
+            self.end_rollout(id, status, why);
+        } else if failed > 0 && rollout.queue.is_empty() && rollout.in_flight.is_empty() {
+            // All that could go on has gone on.
+            let is_back = rollout.going_back.is_some();
+            self.pause_rollout(id, if is_back { PauseCause::RollbackFailed } else { PauseCause::StepFailed });
         }
     }
 
-    /// Armed only where nothing else limits the wait: not while paused, and not while a step is in a phase with a
-    /// deadline of its own.
+    /// Armed only where nothing else limits the wait: not while paused, not while the group is closed or a person is to
+    /// say something, and not while a step is in a phase with a deadline of its own.
     fn rearm_progress_deadline(&mut self, id: RolloutId) {
-        let key = DeadlineKey::ProgressDeadline(id);
         let Some(rollout) = self.state.rollouts.get(&id) else { return };
-        let has_own_deadline = rollout.steps_in_flight().any(|step| {
-            step.phase.is_before_a()
-                || matches!(step.phase, Phase::Draining | Phase::Rebooting | Phase::Verifying)
-                || self.state.deadlines.get(&DeadlineKey::RebootTimeout(id, step.node)).is_some()
-        });
-        match self.policy_of(id) {
-            Some(policy) if rollout.status == RolloutStatus::Running && !has_own_deadline => {
-                let at = rollout.progress_at.cluster_time + policy.progress_deadline;
-                if self.state.deadlines.get(&key) != Some(at) {
-                    self.state.deadlines.set(key, at);
-                }
-            }
-            _ => self.state.deadlines.clear(&key),
-        }
+        let timed = [Phase::Granted, Phase::Preparing, Phase::Draining, Phase::Rebooting, Phase::Verifying];
+        let away =
+            DeadlineKey::RebootTimeout(id, NodeId([0; 16]))..=DeadlineKey::RebootTimeout(id, NodeId([u8::MAX; 16]));
+        let is_armed = rollout.status.is_moving()
+            && rollout.tally.of_any(&timed) == 0
+            && self.state.deadlines.first_in(away).is_none()
+            && self.state.groups.get(&rollout.group).is_some_and(|group| group.closed.is_none())
+            && !self.awaits_next(id);
+        let at = is_armed.then(|| rollout.progress_at.cluster_time + self.policy_of(id).progress_deadline);
+        self.state.deadlines.put(DeadlineKey::ProgressDeadline(id), at);
     }
 
     fn note_waiting(&mut self, id: RolloutId) {
@@ -127,5 +167,31 @@ impl Transition<'_> {
                 rollout.waiting = Some(Waiting { on, since });
             }
         }
+    }
+
+    /// Leaves a node out, on record.
+    pub(super) fn skip_step(&mut self, id: RolloutId, node: NodeId, cause: SkipCause) {
+        self.enter(id, node, Phase::Skipped);
+        let step = self.step_mut(id, node);
+        step.skipped = Some(cause);
+        let way = step.way;
+        let Some(rollout) = self.state.rollouts.get(&id) else { return };
+        let group = rollout.group.clone();
+        let name = self.state.name_of(node);
+        self.emit(Event::StepSkipped { rollout: id, group: group.clone(), node, name, cause });
+        if cause == SkipCause::Operator && way == Way::Forward {
+            if let Some(group) = self.state.groups.get_mut(&group) {
+                group.left_out.insert(node, ());
+            }
+            self.touch_member(&group, node);
+        }
+    }
+}
+
+fn succeeded(skipped: usize) -> String {
+    match skipped {
+        0 => "every member runs the target".to_owned(),
+        1 => "every member runs the target, but one that was left out".to_owned(),
+        n => format!("every member runs the target, but {n} that were left out"),
     }
 }

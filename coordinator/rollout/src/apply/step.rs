@@ -1,12 +1,17 @@
 //! The verbs that move a step. All commands go through them, so that what belongs to a phase (token, deadlines, events)
 //! is done in one place.
 
-use rollcall_ident::{Fence, NodeId, RolloutId};
+use std::sync::Arc;
+
+use rollcall_ident::{Fence, GroupName, Millis, NodeId, RolloutId};
 
 use super::Transition;
 use crate::gate::{self, Candidate};
 use crate::state::{DeadlineKey, Instance, PauseCause, Phase, Step, StepFailure, Token, Turn};
-use crate::{Event, Rejection, Reply, Stamp};
+use crate::{Event, Policy, Rejection, Reply, Stamp};
+
+/// Why a step failed whose token was taken away.
+pub(super) const REVOKED: &str = "revoked";
 
 /// BOUND: of a step's phases; a step that was tried five times has some forty.
 const MAX_HISTORY: usize = 64;
@@ -20,14 +25,20 @@ impl Transition<'_> {
         }
         let candidate = Candidate::new(self.state, rollout, node)
             .ok_or_else(|| Rejection::NotAMember { node, group: rollout.group.clone() })?;
-        gate::may_be_granted(&candidate, &gate::queue(self.state, rollout)).map_err(Rejection::NotGrantable)?;
+        gate::may_be_granted(&candidate).map_err(Rejection::NotGrantable)?;
         let (group, from) = (rollout.group.clone(), candidate.service.release.clone());
+        let (number, is_new) = (rollout.batch.number, step.batch.is_none());
         let (now, fence) = (self.now, Fence(self.revision.0));
         self.state.tokens.insert(node, Token { group: group.clone(), rollout: id, fence, granted_at: now });
+        self.take_room(id, is_new);
         let step = self.step_mut(id, node);
         step.attempt += 1;
         step.fence = Some(fence);
+        if !step.is_disturbed {
+            step.origin.clone_from(&from);
+        }
         step.from = from;
+        step.batch = step.batch.or(Some(number));
         step.turn = None;
         step.instance = None;
         step.healthy_since = None;
@@ -35,7 +46,7 @@ impl Transition<'_> {
         step.reboots = 0;
         step.timings = None;
         let name = self.state.name_of(node);
-        self.emit(Event::TokenGranted { rollout: id, group, node, name, fence });
+        self.emit(Event::TokenGranted { rollout: id, group: group.clone(), node, name, fence });
         self.enter(id, node, Phase::Granted);
         if let Some(rollout) = self.state.rollouts.get_mut(&id) {
             rollout.begun = true;
@@ -49,35 +60,59 @@ impl Transition<'_> {
     /// If the table of phases doesn't allow it: callers check first.
     pub(super) fn enter(&mut self, id: RolloutId, node: NodeId, phase: Phase) {
         let (now, revision) = (self.now, self.revision);
-        let step = self.step_mut(id, node);
+        let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
+        let mut step = rollout.take_step(node).expect("the caller looked the step up");
         assert!(step.phase.may_become(phase), "{id} {node}: {} can't become {phase}", step.phase);
         let left = step.phase;
+        let is_given_back = phase == Phase::Queued && left != Phase::Failed;
+        let was_let_in = is_given_back && step.batch.take().is_some();
         step.phase = phase;
         step.phase_since = now;
         step.turn = None;
+        step.rank = None;
+        step.is_disturbed |= phase == Phase::Stopping;
         step.history.push((phase, step.attempt, now));
         if step.history.len() > MAX_HISTORY {
             step.history.remove(0);
         }
-        let rollout = self.state.rollouts.get_mut(&id).expect("its step was there");
+        let granted_at = step.history.iter().rev().find(|(phase, ..)| *phase == Phase::Granted).map(|(.., at)| *at);
+        rollout.put_step(step);
+        rollout.unfetched.remove(&node);
         rollout.progress_at = now;
         rollout.modified_revision = revision;
         let group = rollout.group.clone();
+        let is_in_batches = rollout.batch.is_limited();
         let name = self.state.name_of(node);
         self.emit(Event::StepEntered { rollout: id, group: group.clone(), node, name, phase });
-        self.touch(&group);
         self.reset_deadlines(id, node, left, phase);
         if left.holds_token() && !phase.holds_token() {
             self.end_token(id, node);
         }
+        if is_given_back {
+            self.give_room_back(id, was_let_in);
+        }
+        if phase == Phase::Succeeded {
+            self.note_typical(&group, granted_at);
+            if !is_in_batches {
+                self.begin_delay(id);
+            }
+        }
+        self.touch_member(&group, node);
     }
 
-    fn reset_deadlines(&mut self, id: RolloutId, node: NodeId, left: Phase, phase: Phase) {
+    /// How long steps take here: each success moves it an eighth of the way.
+    fn note_typical(&mut self, group: &GroupName, granted_at: Option<Stamp>) {
+        let Some(took) = granted_at.map(|at| self.clock().since(at.cluster_time)) else { return };
+        let Some(group) = self.state.groups.get_mut(group) else { return };
+        group.typical_step = Some(group.typical_step.map_or(took, |typical| Millis((typical.0 * 7 + took.0) / 8)));
+    }
+
+    pub(super) fn reset_deadlines(&mut self, id: RolloutId, node: NodeId, left: Phase, phase: Phase) {
         let ready = DeadlineKey::ReadyTimeout(id, node);
         let drain = DeadlineKey::DrainTimeout(id, node);
         let healthy = DeadlineKey::HealthyDeadline(id, node);
         let soak = DeadlineKey::MinHealthyTime(id, node);
-        let Some(policy) = self.policy_of(id) else { return };
+        let policy = self.policy_of(id);
         let clock = self.clock();
         let deadlines = &mut self.state.deadlines;
         if phase == Phase::Granted {
@@ -101,19 +136,19 @@ impl Transition<'_> {
         }
     }
 
-    fn end_token(&mut self, id: RolloutId, node: NodeId) {
+    pub(super) fn end_token(&mut self, id: RolloutId, node: NodeId) {
         let Some(token) = self.state.tokens.remove(&node) else { return };
         assert!(token.rollout == id, "the token of {node} is {}'s, not {id}'s", token.rollout);
         let name = self.state.name_of(node);
-        self.touch(&token.group);
+        self.touch_member(&token.group, node);
         self.emit(Event::TokenEnded { rollout: id, group: token.group, node, name, fence: token.fence });
     }
 
     /// Orders a begun step back; its agent undoes what it did and reports it.
     pub(super) fn turn(&mut self, id: RolloutId, node: NodeId, turn: Turn) {
         let step = self.step_mut(id, node);
-        // A step on its way to failed doesn't become one that is given back.
-        if step.turn.is_some() {
+        // A step on its way to failed doesn't become one that is given back; the other way round it does.
+        if step.turn.as_ref().is_some_and(|earlier| *earlier != Turn::GiveBack || turn == Turn::GiveBack) {
             return;
         }
         step.turn = Some(turn.clone());
@@ -124,12 +159,16 @@ impl Transition<'_> {
         self.emit(Event::StepTurned { rollout: id, group, node, name, turn });
     }
 
-    /// Ends the attempt as failed. Where attempts are left it queues again; else the rollout stops and asks.
+    /// Ends the attempt as failed. Where attempts are left it queues again; else the policy says what becomes of the
+    /// rollout.
     pub(super) fn fail_step(&mut self, id: RolloutId, node: NodeId, failure: StepFailure) {
-        let max_attempts = self.policy_of(id).map_or(1, |policy| policy.max_attempts);
+        let max_attempts = self.policy_of(id).max_attempts;
+        let is_unwanted = self.is_unwanted(id, node);
+        let is_revoked = failure.reason == REVOKED;
+        let why = format!("the step of {} failed: {}", self.state.name_of(node), failure.reason);
         let step = self.step_mut(id, node);
         step.failures += 1;
-        let may_try_again = step.failures < max_attempts;
+        let may_try_again = step.failures < max_attempts && !is_unwanted && !is_revoked;
         step.turn = None;
         step.failure = Some(failure.clone());
         let Some(rollout) = self.state.rollouts.get(&id) else { return };
@@ -137,10 +176,15 @@ impl Transition<'_> {
         let StepFailure { phase, reason, detail, output } = failure;
         self.emit(Event::StepFailed { rollout: id, group, node, name, phase, reason, detail, output });
         self.enter(id, node, Phase::Failed);
-        if may_try_again && is_active {
+        if !is_active || is_unwanted {
+            return;
+        }
+        if may_try_again {
             self.enter(id, node, Phase::Queued);
-        } else {
+        } else if is_revoked {
             self.pause_rollout(id, PauseCause::StepFailed);
+        } else {
+            self.answer_failure(id, PauseCause::StepFailed, why);
         }
     }
 
@@ -148,7 +192,7 @@ impl Transition<'_> {
     pub(super) fn pass_commit_point(&mut self, id: RolloutId, node: NodeId, next: Phase) {
         let Some(rollout) = self.state.rollouts.get(&id) else { return };
         let Some(candidate) = Candidate::new(self.state, rollout, node) else { return };
-        match gate::may_commit(&candidate, &gate::queue(self.state, rollout)) {
+        match gate::may_commit(&candidate) {
             Ok(()) => self.enter(id, node, next),
             Err(_) if candidate.step.phase.is_before_a() => self.enter(id, node, Phase::Queued),
             Err(_) => self.turn(id, node, Turn::GiveBack),
@@ -157,7 +201,7 @@ impl Transition<'_> {
 
     /// The new process runs; its health is what is still to be proved.
     pub(super) fn note_started(&mut self, id: RolloutId, node: NodeId, instance: &Instance) {
-        let is_superseded = self.is_superseded(id);
+        let is_unwanted = self.is_unwanted(id, node);
         let step = self.step_mut(id, node);
         if step.phase == Phase::Starting {
             step.instance = Some(instance.clone());
@@ -166,8 +210,8 @@ impl Transition<'_> {
             step.instance = Some(instance.clone());
             self.observe_health(id, node);
         }
-        if is_superseded {
-            self.fail_as_superseded(id, node);
+        if is_unwanted {
+            self.end_unwanted(id, node);
         } else {
             self.observe_health(id, node);
         }
@@ -182,10 +226,10 @@ impl Transition<'_> {
         if step.phase != Phase::Verifying || step.is_soaked {
             return;
         }
-        let is_good = service.health.is_good(policy.on_warning)
+        let is_good = candidate.node.health_of(service).is_good(policy.on_warning)
             && service.instance.is_some()
             && service.instance == step.instance
-            && service.release.as_ref() == Some(&rollout.target)
+            && service.release.as_ref() == Some(rollout.target_of(step))
             && candidate.node.session().is_some();
         let key = DeadlineKey::MinHealthyTime(id, node);
         let soaked_at = self.clock() + policy.min_healthy_time;
@@ -214,31 +258,9 @@ impl Transition<'_> {
         self.emit(Event::StepSoaked { rollout: id, group, node, name });
     }
 
-    /// A verification that nobody waits for any more makes room for the rollout that took its place.
-    pub(super) fn end_superseded_verification(&mut self, id: RolloutId) {
-        let Some(rollout) = self.state.rollouts.get(&id) else { return };
-        let verifying: Vec<NodeId> = rollout
-            .steps_in_flight()
-            .filter(|step| step.phase == Phase::Verifying && !step.is_soaked)
-            .map(|step| step.node)
-            .collect();
-        for node in verifying {
-            self.fail_as_superseded(id, node);
-        }
-    }
-
-    fn fail_as_superseded(&mut self, id: RolloutId, node: NodeId) {
-        let failure = StepFailure {
-            phase: Phase::Verifying,
-            reason: "superseded".to_owned(),
-            detail: "another rollout took its place; this node is planned there anew".to_owned(),
-            output: String::new(),
-        };
-        self.fail_step(id, node, failure);
-    }
-
-    fn is_superseded(&self, id: RolloutId) -> bool {
-        self.state.rollouts.get(&id).is_some_and(|rollout| rollout.status == crate::RolloutStatus::Superseded)
+    /// Ends a verification that nobody waits for any more.
+    pub(super) fn end_unproved(&mut self, id: RolloutId, node: NodeId, reason: String, detail: String) {
+        self.fail_step(id, node, StepFailure { phase: Phase::Verifying, reason, detail, output: String::new() });
     }
 
     /// # Panics
@@ -248,13 +270,14 @@ impl Transition<'_> {
         rollout.steps.get_mut(&node).expect("the caller looked the step up")
     }
 
-    pub(super) fn policy_of(&self, id: RolloutId) -> Option<crate::Policy> {
-        let rollout = self.state.rollouts.get(&id)?;
-        self.state.groups.get(&rollout.group).map(|group| group.policy.clone())
+    /// The policy of the rollout's group; the default one where there is no such group.
+    pub(super) fn policy_of(&self, id: RolloutId) -> Arc<Policy> {
+        let group = self.state.rollouts.get(&id).and_then(|rollout| self.state.groups.get(&rollout.group));
+        group.map(|group| Arc::clone(&group.policy)).unwrap_or_default()
     }
 
     /// The moment `before` ago.
-    pub(super) fn ago(&self, before: rollcall_ident::Millis) -> Stamp {
+    pub(super) fn ago(&self, before: Millis) -> Stamp {
         Stamp {
             cluster_time: rollcall_ident::ClusterTime(self.now.cluster_time.0.saturating_sub(before.0)),
             wall_time: rollcall_ident::WallTime(self.now.wall_time.0.saturating_sub(before.0)),

@@ -3,11 +3,11 @@
 
 use std::cmp::Ordering;
 
-use rollcall_ident::{Fence, NodeId, RolloutId};
+use rollcall_ident::{Fence, GroupName, NodeId, ReleaseIdent, RolloutId};
 
 use super::Transition;
 use crate::report::{NodeReport, PrefetchReport, Report, StepEvent, StepReport};
-use crate::state::{Phase, Prefetch, StepFailure, Turn};
+use crate::state::{Phase, Prefetch, SkipCause, StepFailure, Turn};
 use crate::{Event, Rejection, Reply};
 
 impl Transition<'_> {
@@ -39,12 +39,15 @@ impl Transition<'_> {
             Ok(_) => Ok(()),
             Err((reason, detail)) => Err(format!("{reason}: {detail}")),
         };
-        let prefetch = Prefetch { release: release.clone(), outcome };
+        let prefetch = Prefetch { release: release.clone(), outcome, rollback: report.rollback };
         if service.prefetch.as_ref() == Some(&prefetch) {
             return Ok(());
         }
         service.prefetch = Some(prefetch);
-        self.touch(&group);
+        self.touch_member(&group, id);
+        if !report.rollback {
+            self.note_one_way(&group, &release);
+        }
         self.emit(match &report.outcome {
             Ok(_) => Event::ReleasePrefetched { node: id, name, group, release },
             Err((reason, detail)) => {
@@ -53,6 +56,14 @@ impl Transition<'_> {
             }
         });
         Ok(())
+    }
+
+    /// The release says that nodes that run it can't go back.
+    fn note_one_way(&mut self, group: &GroupName, release: &ReleaseIdent) {
+        let Some(id) = self.state.groups.get(group).and_then(|group| group.active_rollout) else { return };
+        if let Some(rollout) = self.state.rollouts.get_mut(&id).filter(|rollout| rollout.target == *release) {
+            rollout.is_one_way = true;
+        }
     }
 
     /// INVARIANT I-04: only the holder of the step's current fence moves it.
@@ -121,7 +132,8 @@ impl Transition<'_> {
                 Ok(())
             }
             StepEvent::Started { instance } => {
-                let target = self.state.rollouts.get(&id).map(|rollout| rollout.target.clone());
+                let rollout = self.state.rollouts.get(&id);
+                let target = rollout.and_then(|it| Some(it.target_of(it.steps.get(&node)?).clone()));
                 if let Some(target) = target.filter(|target| *target != instance.release) {
                     return Err(Rejection::NotTheTarget { given: instance.release.clone(), target });
                 }
@@ -165,6 +177,7 @@ impl Transition<'_> {
     fn note_turned_back(&mut self, id: RolloutId, node: NodeId, phase: Phase, turn: Option<Turn>) -> Option<()> {
         match turn? {
             Turn::GiveBack => self.enter(id, node, Phase::Queued),
+            Turn::Skip => self.skip_step(id, node, SkipCause::Operator),
             Turn::Fail { reason, detail } => {
                 self.fail_step(id, node, StepFailure { phase, reason, detail, output: String::new() });
             }

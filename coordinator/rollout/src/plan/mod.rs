@@ -3,10 +3,10 @@
 
 mod preview;
 
-pub use preview::{PlannedStep, Preview, preview};
+pub use preview::{PlannedRound, PlannedStep, Preview, WindowFit, preview};
 
-use crate::gate::{may_be_granted, queue};
-use crate::state::{Group, RolloutKind, RolloutStatus};
+use crate::gate::{Candidate, may_be_granted};
+use crate::state::{Group, RolloutKind};
 use crate::{Command, State};
 
 /// What to propose now, at most one thing for each group: the next one is planned on what came of it.
@@ -17,23 +17,18 @@ pub fn plan(state: &State) -> Vec<Command> {
 
 /// The token for the first in the order, if every gate is open.
 fn next_grant(state: &State, group: &Group) -> Option<Command> {
-    let rollout = state.active_rollout(&group.name).filter(|rollout| rollout.status == RolloutStatus::Running)?;
-    let queue = queue(state, rollout);
-    let first = queue.first()?;
-    may_be_granted(first, &queue).ok()?;
+    let rollout = state.active_rollout(&group.name).filter(|rollout| rollout.status.is_moving())?;
+    let first = Candidate::first(state, rollout)?;
+    may_be_granted(&first).ok()?;
     Some(Command::GrantToken { rollout: rollout.id, node: first.node.id, based_on: state.revision })
 }
 
 /// A rollout of its own kind for joiners and drifters of a group that is at rest.
 fn catch_up(state: &State, group: &Group) -> Option<Command> {
-    if group.active_rollout.is_some() || !group.settled || !group.policy.catch_up {
-        return None;
-    }
-    let target = group.target.as_ref()?;
-    state
-        .members(group)
-        .find(|(node, service)| node.session().is_some() && service.release.as_ref() != Some(target))?;
-    Some(Command::StartRollout {
+    let is_at_rest = group.active_rollout.is_none() && group.settled && group.policy.catch_up;
+    let target = group.target.as_ref().filter(|_| is_at_rest && !group.astray.is_empty())?;
+    let can_start = !state.quarantine.contains_key(target);
+    can_start.then(|| Command::StartRollout {
         group: group.name.clone(),
         target: target.clone(),
         digest: None,

@@ -1,21 +1,37 @@
 //! What a rollout would do: the same planner and the same checks on a copy of the state, with steps that succeed.
 
-use rollcall_ident::{GroupName, NodeId, NodeName, ReleaseIdent, Revision};
+use rollcall_ident::{GroupName, Millis, NodeId, NodeName, ReleaseIdent, Revision, RolloutId, WallTime};
 
-use super::plan;
-use crate::gate::{may_be_granted, queue};
-use crate::state::{DeadlineKey, Health, Prefetch, Presence, RolloutKind, Session};
-use crate::{Actor, Command, LogEntry, Proposal, Rejection, State, WaitingOn};
+use super::next_grant;
+use crate::gate::{Candidate, may_be_granted};
+use crate::schedule::{Closed, covering, openness};
+use crate::state::RolloutKind;
+use crate::{Actor, Command, Group, LogEntry, Proposal, Rejection, State, WaitingOn};
 
 /// What a rollout would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// In order; members of one batch may be down together.
-    pub batches: Vec<Vec<PlannedStep>>,
+    /// In order; steps of one round may be under way together.
+    pub rounds: Vec<PlannedRound>,
     /// Members that run the target already.
     pub unchanged: Vec<NodeName>,
-    /// What would hold it up now.
+    /// What would hold it up now; the rounds suppose that it is lifted.
     pub blockers: Vec<WaitingOn>,
+    /// How long it takes, by what steps of this group took so far; none: nobody knows yet.
+    pub takes: Option<Millis>,
+    /// The window that it falls into; none: the group has no window.
+    pub window: Option<WindowFit>,
+}
+
+/// Steps that may be under way together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedRound {
+    /// The batch of the policy that it belongs to, from 0 on.
+    pub batch: u32,
+    /// Whether a person must promote the batch before it.
+    pub awaits_promotion: bool,
+    /// The steps, in order.
+    pub steps: Vec<PlannedStep>,
 }
 
 /// One step that would be taken.
@@ -29,78 +45,123 @@ pub struct PlannedStep {
     pub placed_by: &'static str,
 }
 
+/// The window that a rollout would fall into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowFit {
+    /// From when on it is open; now, or later.
+    pub opens_at: WallTime,
+    /// Until when; none: nothing closes it.
+    pub closes_at: Option<WallTime>,
+    /// Whether the rollout is over by then; none: nobody knows how long it takes.
+    pub fits: Option<bool>,
+}
+
 /// Plays a rollout of `group` to `target` through on a copy of `state`.
 ///
 /// # Errors
 /// What starting it would be refused with.
 pub fn preview(state: &State, group: &GroupName, target: &ReleaseIdent) -> Result<Preview, Rejection> {
-    let mut play = Play { state: state.clone(), group: group.clone(), target: target.clone() };
+    let mut state = state.clone();
     let start =
         Command::StartRollout { group: group.clone(), target: target.clone(), digest: None, kind: RolloutKind::Update };
-    play.propose(start)?;
-    let started = play.state.latest_rollout(group).expect("it was just started");
+    propose(&mut state, start)?;
+    let started = state.active_rollout(group).or_else(|| state.latest_rollout(group)).expect("it was just started");
     let unchanged =
         started.unchanged.keys().filter_map(|id| state.nodes.get(id)).map(|node| node.name.clone()).collect();
-    let mut preview = Preview { batches: Vec::new(), unchanged, blockers: Vec::new() };
-    play.assume_prefetched();
-    // BOUND: each round settles at least one step or lifts what blocks, so it ends after two for each member.
-    for _ in 0..=2 * state.nodes.len() {
-        let batch = play.grant_batch();
-        if !batch.is_empty() {
+    let mut preview = Preview { rounds: Vec::new(), unchanged, blockers: Vec::new(), takes: None, window: None };
+    let mut play = Play { id: started.id, state, group: group.clone() };
+    play.state.suppose(|suppose| suppose.suppose_fetched(play.id));
+    let mut awaits_promotion = false;
+    // BOUND: each turn settles at least one step or lifts what blocks, so it ends after two for each member.
+    for _ in 0..=2 * state_len(&play) {
+        let round = play.grant_round(std::mem::take(&mut awaits_promotion));
+        if let Some(round) = round {
             play.succeed_in_flight();
-            preview.batches.push(batch);
+            preview.rounds.push(round);
         } else if let Some(blocker) = play.blocker() {
-            preview.blockers.push(blocker);
-            play.assume_good();
+            match blocker {
+                // These belong to the rollout's own course.
+                WaitingOn::Promotion { .. } => awaits_promotion = true,
+                WaitingOn::Delay | WaitingOn::Next => {}
+                blocker => preview.blockers.push(blocker),
+            }
+            play.state.suppose(|suppose| suppose.suppose_lifted(play.id));
         } else {
             break;
         }
     }
+    if let Some(found) = play.state.groups.get(group) {
+        preview.takes = takes(found, &preview.rounds);
+        preview.window = window(&play.state, found, preview.takes);
+    }
     Ok(preview)
+}
+
+fn state_len(play: &Play) -> usize {
+    play.state.groups.get(&play.group).map_or(0, |group| group.members.len()) + 8
+}
+
+fn propose(state: &mut State, command: Command) -> Result<(), Rejection> {
+    let proposal =
+        Proposal { actor: Actor::coordinator(), reason: None, request_id: None, expected_revision: None, command };
+    let revision = Revision(state.revision.0 + 1);
+    state.apply(revision, &LogEntry { stamp: state.now, proposal }).outcome.map(|_| ())
+}
+
+/// How long the rounds take one after the other, by what a step of the group took so far.
+fn takes(group: &Group, rounds: &[PlannedRound]) -> Option<Millis> {
+    let step = group.typical_step?;
+    let policy = &group.policy;
+    let has_batches = policy.canary > 0 || !policy.batches.is_empty();
+    let pauses = rounds.windows(2).filter(|pair| !has_batches || pair[0].batch != pair[1].batch).count();
+    Some(Millis(step.0 * rounds.len() as u64 + policy.delay.0 * pauses as u64))
+}
+
+fn window(state: &State, group: &Group, takes: Option<Millis>) -> Option<WindowFit> {
+    if group.windows.is_empty() && state.freezes.is_empty() {
+        return None;
+    }
+    let at = |now| openness(group.windows.values(), covering(&state.freezes, &group.name), now);
+    let now = state.now.wall_time;
+    let opens_at = match at(now).closed {
+        None => now,
+        Some(Closed::OutsideWindow { opens_at }) => opens_at?,
+        Some(Closed::Frozen { until, .. }) => until?,
+    };
+    let closes_at = at(opens_at).closes_at;
+    let fits = takes.map(|takes| closes_at.is_none_or(|closes_at| opens_at.0 + takes.0 <= closes_at.0));
+    Some(WindowFit { opens_at, closes_at, fits })
 }
 
 /// A copy of the state in which everything goes well.
 struct Play {
     state: State,
     group: GroupName,
-    target: ReleaseIdent,
+    id: RolloutId,
 }
 
 impl Play {
-    fn propose(&mut self, command: Command) -> Result<(), Rejection> {
-        let proposal =
-            Proposal { actor: Actor::coordinator(), reason: None, request_id: None, expected_revision: None, command };
-        let revision = Revision(self.state.revision.0 + 1);
-        self.state.apply(revision, &LogEntry { stamp: self.state.now, proposal }).outcome.map(|_| ())
-    }
-
     /// Grants as the planner would until it has nothing more to grant.
-    fn grant_batch(&mut self) -> Vec<PlannedStep> {
-        let mut batch = Vec::new();
-        loop {
-            let next = plan(&self.state).into_iter().find_map(|command| match command {
-                Command::GrantToken { rollout, node, .. } if self.is_ours(node) => Some((rollout, node)),
-                _ => None,
-            });
-            let Some((rollout, node)) = next else { return batch };
-            let step = self.planned(node);
-            if self.propose(Command::GrantToken { rollout, node, based_on: self.state.revision }).is_err() {
-                return batch;
+    fn grant_round(&mut self, awaits_promotion: bool) -> Option<PlannedRound> {
+        let mut steps = Vec::new();
+        let mut batch = 0;
+        while let Some(Command::GrantToken { rollout, node, based_on }) =
+            self.state.groups.get(&self.group).and_then(|group| next_grant(&self.state, group))
+        {
+            steps.extend(self.planned(node));
+            batch = self.state.rollouts.get(&rollout).map_or(0, |rollout| rollout.batch.number);
+            if propose(&mut self.state, Command::GrantToken { rollout, node, based_on }).is_err() {
+                break;
             }
-            batch.extend(step);
         }
-    }
-
-    fn is_ours(&self, node: NodeId) -> bool {
-        self.state.active_rollout(&self.group).is_some_and(|rollout| rollout.steps.contains_key(&node))
+        (!steps.is_empty()).then_some(PlannedRound { batch, awaits_promotion, steps })
     }
 
     fn planned(&self, node: NodeId) -> Option<PlannedStep> {
-        let rollout = self.state.active_rollout(&self.group)?;
-        let candidate = crate::gate::Candidate::new(&self.state, rollout, node)?;
+        let candidate = Candidate::new(&self.state, self.state.rollouts.get(&self.id)?, node)?;
         let placed_by = if candidate.is_repair() {
             "repairs_unhealthy_first"
-        } else if candidate.service.primary && candidate.group.policy.primary_last {
+        } else if candidate.is_held_back_as_primary() {
             "primary_last"
         } else {
             "by_order"
@@ -111,68 +172,18 @@ impl Play {
     /// What the first in the order waits on.
     fn blocker(&self) -> Option<WaitingOn> {
         let rollout = self.state.active_rollout(&self.group)?;
-        let queue = queue(&self.state, rollout);
-        may_be_granted(queue.first()?, &queue).err()
+        may_be_granted(&Candidate::first(&self.state, rollout)?).err()
     }
 
-    /// The steps in flight are done: their nodes run the target and are healthy.
+    /// The steps under way are done: their nodes run the target and are healthy.
     fn succeed_in_flight(&mut self) {
-        let Some(rollout) = self.state.active_rollout(&self.group) else { return };
-        let (id, nodes) = (rollout.id, rollout.steps_in_flight().map(|step| step.node).collect::<Vec<_>>());
-        for node in nodes {
-            self.state.tokens.remove(&node);
-            if let Some(rollout) = self.state.rollouts.get_mut(&id) {
-                rollout.steps.remove(&node);
-            }
-            for key in [DeadlineKey::ReadyTimeout(id, node), DeadlineKey::HealthyDeadline(id, node)] {
-                self.state.deadlines.clear(&key);
-            }
-            self.make_good(node, true);
-        }
-    }
-
-    /// What blocks is lifted, so that the rest of the order can be seen.
-    fn assume_good(&mut self) {
-        let Some(rollout) = self.state.active_rollout(&self.group) else { return };
-        let id = rollout.id;
-        let members: Vec<NodeId> =
-            self.state.groups.get(&self.group).map(|group| group.members.keys().copied().collect()).unwrap_or_default();
-        for node in members {
-            self.state.tokens.remove(&node);
-            self.make_good(node, false);
-        }
-        if let Some(rollout) = self.state.rollouts.get_mut(&id) {
-            rollout.pause_causes.clear();
-            rollout.status = crate::RolloutStatus::Running;
-        }
-    }
-
-    fn make_good(&mut self, id: NodeId, is_updated: bool) {
-        let (group, target, now) = (self.group.clone(), self.target.clone(), self.state.now);
-        if let Some(found) = self.state.groups.get_mut(&group) {
-            found.unhealthy.remove(&id);
-        }
-        let Some(node) = self.state.nodes.get_mut(&id) else { return };
-        if node.session().is_none() {
-            node.presence =
-                Presence::Present(Session { host: Default::default(), epoch: Default::default(), opened_at: now });
-        }
-        let Some(service) = node.services.get_mut(&group) else { return };
-        if service.release.is_some() || is_updated {
-            service.health = Health::Healthy;
-        }
-        if is_updated {
-            service.release = Some(target);
-        }
-    }
-
-    fn assume_prefetched(&mut self) {
-        let members: Vec<NodeId> =
-            self.state.groups.get(&self.group).map(|group| group.members.keys().copied().collect()).unwrap_or_default();
-        for id in members {
-            let Some(node) = self.state.nodes.get_mut(&id) else { continue };
-            let Some(service) = node.services.get_mut(&self.group) else { continue };
-            service.prefetch = Some(Prefetch { release: self.target.clone(), outcome: Ok(()) });
-        }
+        let nodes: Vec<NodeId> = self
+            .state
+            .rollouts
+            .get(&self.id)
+            .map(|rollout| rollout.in_flight.values().copied().collect())
+            .unwrap_or_default();
+        let id = self.id;
+        self.state.suppose(|suppose| nodes.into_iter().for_each(|node| suppose.suppose_succeeded(id, node)));
     }
 }

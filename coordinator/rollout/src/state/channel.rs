@@ -29,9 +29,9 @@ impl Channel {
         Self { name, releases: Map::default() }
     }
 
-    /// The highest release of `package` in it.
+    /// The highest release of `package` in it that `is_good`.
     #[must_use]
-    pub fn head(&self, package: &PackageName) -> Option<&ReleaseIdent> {
-        self.releases.keys().filter(|release| release.package() == package).max()
+    pub fn head(&self, package: &PackageName, is_good: impl Fn(&ReleaseIdent) -> bool) -> Option<&ReleaseIdent> {
+        self.releases.keys().filter(|release| release.package() == package && is_good(release)).max()
     }
 }

@@ -1,11 +1,9 @@
-//! Deadlines: what happens by itself when cluster time has come.
+//! What happens by itself when its time has come: deadlines in cluster time, alarms by the wall clock.
 
 use bincode::{Decode, Encode};
-use rollcall_ident::{ClusterTime, NodeId, RolloutId};
+use rollcall_ident::{GroupName, NodeId, RolloutId};
 
-use crate::Map;
-
-/// What is due.
+/// What is due in cluster time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum DeadlineKey {
@@ -25,6 +23,8 @@ pub enum DeadlineKey {
     RebootTimeout(RolloutId, NodeId),
     /// Nothing has moved.
     ProgressDeadline(RolloutId),
+    /// The pause between two batches is over.
+    Delay(RolloutId),
 }
 
 impl DeadlineKey {
@@ -35,54 +35,15 @@ impl DeadlineKey {
     }
 }
 
-/// All deadlines, by time and by key.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
-pub(crate) struct Deadlines {
-    by_time: Map<(ClusterTime, DeadlineKey), ()>,
-    by_key: Map<DeadlineKey, ClusterTime>,
-}
-
-impl Deadlines {
-    /// Sets or moves it.
-    pub fn set(&mut self, key: DeadlineKey, at: ClusterTime) {
-        self.clear(&key);
-        self.by_key.insert(key, at);
-        self.by_time.insert((at, key), ());
-    }
-
-    /// Takes it away, if it is set.
-    pub fn clear(&mut self, key: &DeadlineKey) {
-        if let Some(at) = self.by_key.remove(key) {
-            self.by_time.remove(&(at, *key));
-        }
-    }
-
-    /// When it is due.
-    pub fn get(&self, key: &DeadlineKey) -> Option<ClusterTime> {
-        self.by_key.get(key).copied()
-    }
-
-    /// The next one.
-    pub fn next(&self) -> Option<(ClusterTime, DeadlineKey)> {
-        self.by_time.keys().next().copied()
-    }
-
-    /// Takes the next one that is due at `now`.
-    pub fn pop_due(&mut self, now: ClusterTime) -> Option<DeadlineKey> {
-        let (at, key) = self.next()?;
-        (at <= now).then(|| {
-            self.clear(&key);
-            key
-        })
-    }
-
-    /// All of them, for the linter.
-    pub fn iter(&self) -> impl Iterator<Item = (ClusterTime, DeadlineKey)> {
-        self.by_time.keys().copied()
-    }
-
-    /// Whether both views say the same.
-    pub fn is_consistent(&self) -> bool {
-        self.by_time.len() == self.by_key.len() && self.by_time.keys().all(|(at, key)| self.by_key.get(key) == Some(at))
-    }
+/// What is due by the wall clock: what people have set for a day and an hour.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum AlarmKey {
+    /// A window or a freeze of the group begins or ends.
+    Openness(GroupName),
+    /// An operator's pause ends.
+    ResumeRollout(RolloutId),
+    /// An operator's leave ends.
+    PauseRollout(RolloutId),
+    /// A hold ends.
+    ReleaseNode(NodeId),
 }

@@ -1,9 +1,13 @@
 //! Service groups.
 
-use bincode::{Decode, Encode};
-use rollcall_ident::{ChannelName, GroupName, NodeId, PackageName, ReleaseIdent, Revision, RolloutId};
+use std::sync::Arc;
 
-use crate::{Map, Policy, PolicyPatch, UpdateCondition};
+use bincode::{Decode, Encode};
+use rollcall_ident::{
+    ChannelName, GroupName, Millis, NodeId, PackageName, ReleaseIdent, Revision, RolloutId, WindowId,
+};
+
+use crate::{Closed, Map, Policy, PolicyPatch, UpdateCondition, Window};
 
 /// The nodes that run one package under one policy.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -16,18 +20,38 @@ pub struct Group {
     pub channel: Option<ChannelName>,
     /// Which head of the channel starts a rollout.
     pub update_condition: UpdateCondition,
-    /// How it may be updated.
-    pub policy: Policy,
+    /// How it may be updated. Shared, so that a change of the group doesn't copy it.
+    pub policy: Arc<Policy>,
+    /// The policy's inventory: each name's place.
+    pub(crate) places: Map<String, u64>,
+    /// When it may be updated; none: always.
+    pub windows: Map<WindowId, Window>,
+    /// How many windows it ever had: the next one's number.
+    pub(crate) windows_made: u64,
+    /// Why it may not be updated now. Kept while a rollout is active.
+    pub closed: Option<Closed>,
     /// The nodes that declare it.
     pub members: Map<NodeId, ()>,
-    /// Members that use the budget by their health: provisioned, and not known to be healthy now.
-    pub unhealthy: Map<NodeId, ()>,
+    /// Members that use the budget by themselves: provisioned, and not known to be healthy now, or held.
+    pub unavailable: Map<NodeId, ()>,
+    /// Members that hold a token of this group.
+    pub updaters: Map<NodeId, ()>,
+    /// Members that use the budget for whatever cause: unavailable, or provisioned and about to be down.
+    pub disrupted: Map<NodeId, ()>,
+    /// Connected members that don't run the target, and weren't left out of it.
+    pub astray: Map<NodeId, ()>,
+    /// Members that an operator left out of the way to the present target.
+    pub left_out: Map<NodeId, ()>,
     /// Where it is going, or has gone.
     pub target: Option<ReleaseIdent>,
     /// Whether the last rollout reached its target: only then joiners and drifters are caught up.
     pub settled: bool,
     /// The rollout that isn't at its end.
     pub active_rollout: Option<RolloutId>,
+    /// The active rollout, or else the one that ended last.
+    pub latest_rollout: Option<RolloutId>,
+    /// How long a step takes here, from its grant to its success, as the last ones did.
+    pub typical_step: Option<Millis>,
     /// When the declaration changed last.
     pub modified_revision: Revision,
 }
@@ -45,4 +69,6 @@ pub struct GroupPatch {
     pub update_condition: Option<UpdateCondition>,
     /// The policy's fields.
     pub policy: PolicyPatch,
+    /// All its windows, where the file names any.
+    pub windows: Option<Vec<Window>>,
 }

@@ -1,33 +1,38 @@
 //! The replicated state: what every peer holds in memory, and every snapshot on disk.
 
+mod agenda;
 mod channel;
 mod deadline;
 mod group;
 mod node;
 mod phase;
+mod quarantine;
 mod request;
 mod rollout;
 mod step;
+mod tally;
 
+pub(crate) use agenda::Agenda;
 pub use channel::{Channel, ChannelRelease};
-pub use deadline::DeadlineKey;
-pub(crate) use deadline::Deadlines;
+pub use deadline::{AlarmKey, DeadlineKey};
 pub use group::{Group, GroupPatch};
-pub use node::{Health, Instance, Node, Prefetch, Presence, Service, Session};
+pub use node::{Health, HealthOverride, Hold, Instance, Node, Prefetch, Presence, Service, Session};
 pub use phase::Phase;
+pub use quarantine::Quarantine;
 pub(crate) use request::{Answered, Requests};
-pub use rollout::{EndedBy, PauseCause, Rollout, RolloutKind, RolloutStatus, Source};
-pub use step::{Step, StepFailure, StepTimings, Token, Turn};
+pub use rollout::{Batch, EndedBy, GoingBack, PauseCause, Rollout, RolloutKind, RolloutStatus, Source};
+pub use step::{SkipCause, Step, StepFailure, StepTimings, Token, Turn, Way};
+pub use tally::Tally;
 
 use std::ops::Bound;
 
 use bincode::{Decode, Encode};
 use rollcall_ident::{
-    ChannelName, ClusterId, ClusterTime, GroupName, NodeId, NodeName, PeerId, RequestId, Revision, RolloutId,
-    SessionEpoch,
+    ChannelName, ClusterId, ClusterTime, Digest, FreezeId, GroupName, NodeId, NodeName, PeerId, ReleaseIdent,
+    RequestId, Revision, RolloutId, SessionEpoch, WallTime,
 };
 
-use crate::{Command, Map, Stamp};
+use crate::{Command, Freeze, Map, Stamp};
 
 /// A permanent peer, as the product knows it. Who votes is Raft's business.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -55,7 +60,10 @@ pub struct State {
     pub(crate) rollouts: Map<RolloutId, Rollout>,
     pub(crate) tokens: Map<NodeId, Token>,
     pub(crate) sessions: Map<(PeerId, SessionEpoch), NodeId>,
-    pub(crate) deadlines: Deadlines,
+    pub(crate) quarantine: Map<ReleaseIdent, Quarantine>,
+    pub(crate) freezes: Map<FreezeId, Freeze>,
+    pub(crate) deadlines: Agenda<ClusterTime, DeadlineKey>,
+    pub(crate) alarms: Agenda<WallTime, AlarmKey>,
     pub(crate) requests: Requests,
 }
 
@@ -165,7 +173,31 @@ impl State {
     /// When the next deadline is due, in cluster time; none: nothing would change by waiting.
     #[must_use]
     pub fn next_deadline(&self) -> Option<ClusterTime> {
-        self.deadlines.next().map(|(at, _)| at)
+        self.deadlines.next().map(|(at, _)| *at)
+    }
+
+    /// When the next alarm is due, by the wall clock.
+    #[must_use]
+    pub fn next_alarm(&self) -> Option<WallTime> {
+        self.alarms.next().map(|(at, _)| *at)
+    }
+
+    /// When a certain alarm is due, if it is set.
+    #[must_use]
+    pub fn alarm(&self, key: &AlarmKey) -> Option<WallTime> {
+        self.alarms.get(key)
+    }
+
+    /// The releases that aren't started again.
+    #[must_use]
+    pub fn quarantine(&self) -> &Map<ReleaseIdent, Quarantine> {
+        &self.quarantine
+    }
+
+    /// The change freezes that weren't lifted.
+    #[must_use]
+    pub fn freezes(&self) -> &Map<FreezeId, Freeze> {
+        &self.freezes
     }
 
     /// When a certain deadline is due, if it is set.
@@ -183,7 +215,7 @@ impl State {
     /// The group's active rollout, or else its latest.
     #[must_use]
     pub fn latest_rollout(&self, group: &GroupName) -> Option<&Rollout> {
-        self.active_rollout(group).or_else(|| self.rollouts.values().rev().find(|rollout| rollout.group == *group))
+        self.groups.get(group).and_then(|group| group.latest_rollout).and_then(|id| self.rollouts.get(&id))
     }
 
     /// The members of `group` with their service there, in the order of their ids.
@@ -192,6 +224,12 @@ impl State {
             let node = self.nodes.get(id)?;
             Some((node, node.services.get(&group.name)?))
         })
+    }
+
+    /// What a release's digest is, as far as a channel has it on record.
+    #[must_use]
+    pub fn recorded_digest(&self, release: &ReleaseIdent) -> Option<Digest> {
+        self.channels.values().find_map(|channel| channel.releases.get(release).and_then(|found| found.digest))
     }
 
     /// A node's name, or its id where it has been removed.

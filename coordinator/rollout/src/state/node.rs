@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bincode::{Decode, Encode};
-use rollcall_ident::{BootId, Fence, GroupName, NodeId, NodeName, PeerId, ReleaseIdent, SessionEpoch};
+use rollcall_ident::{BootId, Fence, GroupName, NodeId, NodeName, PeerId, ReleaseIdent, SessionEpoch, WallTime};
 
-use crate::{Stamp, WarningPolicy};
+use crate::{Actor, Stamp, WarningPolicy};
 
 /// A registered machine. It leaves the registry only by `node remove`.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -30,8 +30,38 @@ pub struct Node {
     pub presence: Presence,
     /// The highest fence it has said to have stored.
     pub highest_fence: Fence,
+    /// Set where an operator keeps it from being updated.
+    pub hold: Option<Hold>,
+    /// Set where an operator knows better than its health checks.
+    pub health_override: Option<HealthOverride>,
     /// Its services by group.
     pub services: BTreeMap<GroupName, Service>,
+}
+
+/// An operator's word that a node isn't updated.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Hold {
+    /// Who said so.
+    pub by: Actor,
+    /// When.
+    pub at: Stamp,
+    /// Why.
+    pub reason: Option<String>,
+    /// Until when; none: until it is released.
+    pub until: Option<WallTime>,
+}
+
+/// An operator's word on the health of a node's services.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct HealthOverride {
+    /// What counts, whatever the checks say.
+    pub is_healthy: bool,
+    /// Who said so.
+    pub by: Actor,
+    /// When.
+    pub at: Stamp,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// Whether a node is there. Departed is a state, not an absence.
@@ -72,14 +102,33 @@ impl Node {
         }
     }
 
-    /// Whether its service of `group` uses the budget by its health: it ran once and isn't known to be healthy. Unknown is
-    /// not absent, and what a node said before its session broke isn't known any more when it comes to taking the next
-    /// one down, however short the while.
+    /// The health that counts: an operator's word, or else what was reported.
     #[must_use]
-    pub fn is_unhealthy(&self, group: &GroupName, on_warning: WarningPolicy) -> bool {
-        self.services.get(group).is_some_and(|service| {
-            service.release.is_some() && (self.session().is_none() || !service.health.is_good(on_warning))
-        })
+    pub fn health_of(&self, service: &Service) -> Health {
+        match (&self.health_override, service.health) {
+            (None, reported) | (Some(_), reported @ Health::Unprovisioned) => reported,
+            (Some(word), _) if word.is_healthy => Health::Healthy,
+            (Some(_), _) => Health::Critical,
+        }
+    }
+
+    /// Whether its service of `group` is known not to be well: it is there, it ran once, and says so.
+    #[must_use]
+    pub fn is_broken(&self, group: &GroupName, on_warning: WarningPolicy) -> bool {
+        self.session().is_some()
+            && self
+                .services
+                .get(group)
+                .is_some_and(|service| service.release.is_some() && !self.health_of(service).is_good(on_warning))
+    }
+
+    /// Whether its service of `group` uses the budget: it ran once and isn't known to be healthy, or an operator holds
+    /// it. Unknown is not absent, and what a node said before its session broke isn't known any more when it comes to
+    /// taking the next one down, however short the while.
+    #[must_use]
+    pub fn is_unavailable(&self, group: &GroupName, on_warning: WarningPolicy) -> bool {
+        self.services.get(group).is_some_and(|service| service.release.is_some())
+            && (self.session().is_none() || self.hold.is_some() || self.is_broken(group, on_warning))
     }
 
     /// Whether it has been away for so long that it counts as departed.
@@ -117,6 +166,8 @@ pub struct Prefetch {
     pub release: ReleaseIdent,
     /// What was wrong, if anything.
     pub outcome: Result<(), String>,
+    /// Whether a node that runs it may go back to an earlier one.
+    pub rollback: bool,
 }
 
 impl Service {

@@ -19,6 +19,7 @@ use bincode::{Decode, Encode};
     Encode,
     Decode,
     strum::Display,
+    strum::EnumCount,
     strum::EnumIter,
     strum::EnumString,
 )]

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use bincode::{Decode, Encode};
-use rollcall_ident::{ChannelName, Digest, GroupName, NodeId, ReleaseIdent, Revision, RolloutId};
+use rollcall_ident::{ChannelName, Digest, Fence, GroupName, NodeId, ReleaseIdent, Revision, RolloutId};
 
-use crate::state::Step;
+use crate::queue::Rank;
+use crate::state::{Phase, Step, Tally, Way};
 use crate::{Actor, Map, Stamp, Waiting};
 
 /// One movement of a group to one target release. Target and id never change; ends are final.
@@ -27,12 +28,36 @@ pub struct Rollout {
     pub started_by: Actor,
     /// Why.
     pub reason: Option<String>,
+    /// Where the group was, or was going, before: where it is again once this one has gone back.
+    pub previous: Option<ReleaseIdent>,
+    /// Whether it had got there.
+    pub was_settled: bool,
+    /// The second person.
+    pub approved_by: Option<Actor>,
     /// How it stands.
     pub status: RolloutStatus,
+    /// Set where it goes back.
+    pub going_back: Option<GoingBack>,
     /// What keeps it paused; empty unless it is.
     pub pause_causes: BTreeSet<PauseCause>,
     /// One step for each member that wasn't there yet.
     pub steps: Map<NodeId, Step>,
+    /// The queued steps in the order of their turns.
+    pub queue: Map<Rank, NodeId>,
+    /// The steps whose nodes hold a token, by their grant.
+    pub in_flight: Map<Fence, NodeId>,
+    /// The steps that have failed.
+    pub failed: Map<NodeId, ()>,
+    /// How many steps stand in each phase.
+    pub tally: Tally,
+    /// Nodes of queued steps that haven't said that they have their release.
+    pub unfetched: Map<NodeId, ()>,
+    /// Where it stands in its batches.
+    pub batch: Batch,
+    /// With `mode = "manual"`: how many steps a person has allowed to begin.
+    pub permits: u32,
+    /// Nodes that run the target can't go back: its release says so.
+    pub is_one_way: bool,
     /// Members that ran the target when it started.
     pub unchanged: Map<NodeId, ()>,
     /// Whether any step was ever granted.
@@ -65,10 +90,90 @@ impl Rollout {
         self.status.is_active()
     }
 
-    /// The steps whose nodes hold a token.
+    /// The steps whose nodes hold a token, by their grant.
     pub fn steps_in_flight(&self) -> impl Iterator<Item = &Step> {
-        self.steps.values().filter(|step| step.phase.holds_token())
+        self.in_flight.values().filter_map(|node| self.steps.get(node))
     }
+
+    /// Where a step of it leads.
+    #[must_use]
+    pub fn target_of<'a>(&'a self, step: &'a Step) -> &'a ReleaseIdent {
+        match (step.way, &step.origin) {
+            (Way::Back, Some(origin)) => origin,
+            _ => &self.target,
+        }
+    }
+
+    /// What it is when nothing pauses it.
+    #[must_use]
+    pub fn unpaused(&self) -> RolloutStatus {
+        if self.going_back.is_some() {
+            RolloutStatus::RollingBack
+        } else if self.batch.awaits_promotion {
+            RolloutStatus::AwaitingPromotion
+        } else {
+            RolloutStatus::Running
+        }
+    }
+
+    /// Puts a step in its place, with all that is kept of the steps as a whole. The only way to change one's phase,
+    /// fence or rank.
+    pub(crate) fn put_step(&mut self, step: Step) {
+        self.take_step(step.node);
+        self.tally.add(step.phase);
+        if let Some(rank) = step.rank.clone() {
+            self.queue.insert(rank, step.node);
+        }
+        if let Some(fence) = step.fence.filter(|_| step.phase.holds_token()) {
+            self.in_flight.insert(fence, step.node);
+        }
+        if step.phase == Phase::Failed {
+            self.failed.insert(step.node, ());
+        }
+        self.steps.insert(step.node, step);
+    }
+
+    /// Takes a step out, with all that is kept of it.
+    pub(crate) fn take_step(&mut self, node: NodeId) -> Option<Step> {
+        let step = self.steps.remove(&node)?;
+        self.tally.remove(step.phase);
+        if let Some(rank) = &step.rank {
+            self.queue.remove(rank);
+        }
+        if let Some(fence) = step.fence.filter(|_| step.phase.holds_token()) {
+            self.in_flight.remove(&fence);
+        }
+        self.failed.remove(&node);
+        Some(step)
+    }
+
+    /// Whether nothing is left to be done, or to be tried again.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.tally.of(Phase::Succeeded) + self.tally.of(Phase::Skipped) == self.steps.len()
+    }
+}
+
+/// Why a rollout goes back.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct GoingBack {
+    /// Since when.
+    pub at: Stamp,
+    /// In words.
+    pub why: String,
+}
+
+/// Where a rollout stands in its batches: the canary first, then those of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Batch {
+    /// Which one, from 0 on; the canary is 0 where there is one.
+    pub number: u32,
+    /// How many more of its steps may begin.
+    pub room: u32,
+    /// Whether a person must say that it may begin.
+    pub awaits_promotion: bool,
+    /// Whether no later batch needs that.
+    pub is_promoted_in_full: bool,
 }
 
 /// What a rollout is for.
@@ -95,19 +200,29 @@ pub enum Source {
 }
 
 /// How a rollout stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, strum::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, strum::Display, strum::EnumIter)]
 #[strum(serialize_all = "snake_case")]
 pub enum RolloutStatus {
+    /// A second person must say that it may begin.
+    AwaitingApproval,
     /// It goes on.
     Running,
+    /// A batch is done; a person must say that the next one may begin.
+    AwaitingPromotion,
     /// It stands still until its causes are gone.
     Paused,
-    /// Every member runs the target.
+    /// The updated members go back to where they were.
+    RollingBack,
+    /// Every member runs the target, or was left out on record.
     Succeeded,
     /// Ended by an operator or a demotion; nodes stay as they are.
     Stopped,
+    /// The updated members are back where they were.
+    RolledBack,
     /// A rollout to another target took its place.
     Superseded,
+    /// The second person said no.
+    Denied,
 }
 
 impl RolloutStatus {
@@ -115,9 +230,15 @@ impl RolloutStatus {
     #[must_use]
     pub fn is_active(self) -> bool {
         match self {
-            Self::Running | Self::Paused => true,
-            Self::Succeeded | Self::Stopped | Self::Superseded => false,
+            Self::AwaitingApproval | Self::Running | Self::AwaitingPromotion | Self::Paused | Self::RollingBack => true,
+            Self::Succeeded | Self::Stopped | Self::RolledBack | Self::Superseded | Self::Denied => false,
         }
+    }
+
+    /// Whether steps may begin.
+    #[must_use]
+    pub fn is_moving(self) -> bool {
+        matches!(self, Self::Running | Self::RollingBack)
     }
 }
 
@@ -129,8 +250,14 @@ pub enum PauseCause {
     Operator,
     /// A step has failed.
     StepFailed,
+    /// A member that was updated isn't healthy any more.
+    MemberUnhealthy,
     /// A node is away for too long.
     NodeAway,
     /// Nothing has moved for `progress_deadline`.
     ProgressDeadline,
+    /// More steps have failed than `max_failure_ratio` allows.
+    FailureRatio,
+    /// A step of the way back has failed.
+    RollbackFailed,
 }

@@ -4,6 +4,7 @@ use bincode::{Decode, Encode};
 use rollcall_ident::{Fence, GroupName, NodeId, ReleaseIdent, RolloutId};
 
 use crate::Stamp;
+use crate::queue::Rank;
 use crate::state::{Instance, Phase};
 
 /// One node's part of a rollout.
@@ -23,6 +24,16 @@ pub struct Step {
     pub fence: Option<Fence>,
     /// What the node ran at its latest grant, or runs while it is queued.
     pub from: Option<ReleaseIdent>,
+    /// Which way it leads.
+    pub way: Way,
+    /// Where the way back leads: what the node ran when this rollout came to it first.
+    pub origin: Option<ReleaseIdent>,
+    /// Whether an attempt has passed commit point B, so that the node isn't as it was.
+    pub is_disturbed: bool,
+    /// The batch that it was granted in.
+    pub batch: Option<u32>,
+    /// Why it was left out.
+    pub skipped: Option<SkipCause>,
     /// Set where a begun step is turned back; its agent undoes what it did and says so.
     pub turn: Option<Turn>,
     /// The new process.
@@ -39,6 +50,8 @@ pub struct Step {
     pub history: Vec<(Phase, u32, Stamp)>,
     /// What the node measured.
     pub timings: Option<StepTimings>,
+    /// Its place in the queue, as [`crate::Rollout::queue`] has it.
+    pub(crate) rank: Option<Rank>,
 }
 
 impl Step {
@@ -51,7 +64,12 @@ impl Step {
             attempt: 0,
             failures: 0,
             fence: None,
+            origin: from.clone(),
             from,
+            way: Way::Forward,
+            is_disturbed: false,
+            batch: None,
+            skipped: None,
             turn: None,
             instance: None,
             healthy_since: None,
@@ -60,8 +78,35 @@ impl Step {
             failure: None,
             history: vec![(Phase::Queued, 0, at)],
             timings: None,
+            rank: None,
         }
     }
+}
+
+/// Which way a step leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, strum::Display)]
+#[strum(serialize_all = "snake_case")]
+pub enum Way {
+    /// To the rollout's target.
+    Forward,
+    /// To what the node ran before.
+    Back,
+}
+
+/// Why a step was left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, strum::Display)]
+#[strum(serialize_all = "snake_case")]
+pub enum SkipCause {
+    /// An operator said so; the node isn't caught up until the group has another target.
+    Operator,
+    /// The node had departed, and `offline_policy` says so.
+    Offline,
+    /// The node is no member any more.
+    Left,
+    /// The rollout goes back, and this node had not begun.
+    NotBegun,
+    /// The rollout goes back, and the node ran nothing before.
+    NothingBefore,
 }
 
 /// Where a begun step goes instead.
@@ -70,6 +115,8 @@ impl Step {
 pub enum Turn {
     /// Back to queued.
     GiveBack,
+    /// To skipped.
+    Skip,
     /// To failed.
     Fail {
         /// The reason's name.

@@ -1,0 +1,98 @@
+//! What a preview supposes on its copy of the state: that all goes well, and that people say yes. It moves steps by the
+//! same verbs and keeps the same books as an entry of the log.
+
+use std::collections::BTreeSet;
+
+use rollcall_ident::{NodeId, RolloutId};
+
+use super::Transition;
+use crate::state::{DeadlineKey, Health, Phase, Prefetch, Presence, RolloutStatus, Session};
+use crate::{Actor, State};
+
+impl State {
+    /// Changes this copy as an entry would, by what is supposed.
+    pub(crate) fn suppose(&mut self, what: impl FnOnce(&mut Transition<'_>)) {
+        let actor = Actor::coordinator();
+        let (revision, now) = (self.revision, self.now);
+        let mut transition = Transition {
+            state: self,
+            revision,
+            now,
+            actor: &actor,
+            reason: None,
+            expected_revision: None,
+            events: Vec::new(),
+            touched: BTreeSet::new(),
+            touched_members: BTreeSet::new(),
+        };
+        what(&mut transition);
+        transition.settle();
+    }
+}
+
+impl Transition<'_> {
+    /// Every node has the release that its step leads to.
+    pub(crate) fn suppose_fetched(&mut self, id: RolloutId) {
+        let Some(rollout) = self.state.rollouts.get(&id).cloned() else { return };
+        for step in rollout.steps.values() {
+            let release = rollout.target_of(step).clone();
+            let Some(node) = self.state.nodes.get_mut(&step.node) else { continue };
+            let Some(service) = node.services.get_mut(&rollout.group) else { continue };
+            service.prefetch = Some(Prefetch { release, outcome: Ok(()), rollback: true });
+            self.touch_member(&rollout.group, step.node);
+        }
+    }
+
+    /// A step under way has ended well.
+    pub(crate) fn suppose_succeeded(&mut self, id: RolloutId, node: NodeId) {
+        let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
+        let Some(mut step) = rollout.take_step(node) else { return };
+        let release = rollout.target_of(&step).clone();
+        let group = rollout.group.clone();
+        step.phase = Phase::Succeeded;
+        step.is_soaked = true;
+        rollout.put_step(step);
+        self.reset_deadlines(id, node, Phase::Verifying, Phase::Succeeded);
+        self.end_token(id, node);
+        if let Some(service) = self.state.nodes.get_mut(&node).and_then(|node| node.services.get_mut(&group)) {
+            service.release = Some(release);
+            service.health = Health::Healthy;
+        }
+        self.touch_member(&group, node);
+    }
+
+    /// Whatever holds the rollout now is lifted: people say yes, nodes are there and well, windows are open.
+    pub(crate) fn suppose_lifted(&mut self, id: RolloutId) {
+        let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
+        rollout.pause_causes.clear();
+        rollout.batch.awaits_promotion = false;
+        rollout.permits = 1;
+        rollout.status = RolloutStatus::Running;
+        let (group, target) = (rollout.group.clone(), rollout.target.clone());
+        self.state.deadlines.clear(&DeadlineKey::Delay(id));
+        self.state.quarantine.remove(&target);
+        let first = rollout_first(self.state, id);
+        let Some(found) = self.state.groups.get_mut(&group) else { return };
+        found.closed = None;
+        let nodes: BTreeSet<NodeId> = found.disrupted.keys().copied().chain(first).collect();
+        let opened_at = self.now;
+        for id in nodes {
+            self.state.tokens.remove(&id);
+            let Some(node) = self.state.nodes.get_mut(&id) else { continue };
+            node.hold = None;
+            if node.session().is_none() {
+                let (host, epoch) = Default::default();
+                node.presence = Presence::Present(Session { host, epoch, opened_at });
+            }
+            if let Some(service) = node.services.get_mut(&group).filter(|service| service.release.is_some()) {
+                service.health = Health::Healthy;
+            }
+            self.touch_member(&group, id);
+        }
+    }
+}
+
+/// The first in the queue.
+fn rollout_first(state: &State, id: RolloutId) -> Option<NodeId> {
+    state.rollouts.get(&id).and_then(|rollout| rollout.queue.values().next().copied())
+}

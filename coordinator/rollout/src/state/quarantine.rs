@@ -1,0 +1,16 @@
+//! Releases that aren't started again.
+
+use bincode::{Decode, Encode};
+
+use crate::{Actor, Stamp};
+
+/// Why a release isn't started again.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Quarantine {
+    /// Since when.
+    pub at: Stamp,
+    /// Who said so; the coordinator, where the release has failed.
+    pub by: Actor,
+    /// Why.
+    pub reason: String,
+}
