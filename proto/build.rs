@@ -5,7 +5,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let files = ["agent", "channel", "cluster", "common", "event", "group", "node", "rollout"]
+    let files = ["agent", "channel", "cluster", "common", "event", "group", "node", "rollout", "window"]
         .map(|name| format!("rollcall/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=rollcall");
     let descriptors = protox::compile(&files, ["."])?;

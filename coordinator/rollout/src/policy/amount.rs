@@ -51,19 +51,31 @@ impl FromStr for Amount {
     }
 }
 
-/// A share from 0.0 to 1.0, in millionths: floating point isn't the same everywhere.
+/// A share from 0.0 to 1.0, in thousandths: floating point isn't the same everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Ratio(u32);
 
 impl Ratio {
     /// Nothing of it.
     pub const NONE: Self = Self(0);
-    const WHOLE: u32 = 1_000_000;
+    const WHOLE: u32 = 1_000;
 
     /// Whether `part` of `whole` is more than this share.
     #[must_use]
     pub fn is_exceeded_by(self, part: usize, whole: usize) -> bool {
         part as u128 * u128::from(Self::WHOLE) > whole as u128 * u128::from(self.0)
+    }
+
+    /// So many thousandths, of 1,000 at most.
+    #[must_use]
+    pub fn from_permille(thousandths: u32) -> Option<Self> {
+        (thousandths <= Self::WHOLE).then_some(Self(thousandths))
+    }
+
+    /// In thousandths.
+    #[must_use]
+    pub fn permille(self) -> u32 {
+        self.0
     }
 
     /// As a fraction.
@@ -79,8 +91,8 @@ impl TryFrom<f64> for Ratio {
     fn try_from(share: f64) -> Result<Self, String> {
         if (0.0..=1.0).contains(&share) {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 1")]
-            let millionths = (share * f64::from(Self::WHOLE)).round() as u32;
-            Ok(Self(millionths))
+            let thousandths = (share * f64::from(Self::WHOLE)).round() as u32;
+            Ok(Self(thousandths))
         } else {
             Err(format!("{share} is not a share from 0.0 to 1.0"))
         }
