@@ -11,6 +11,7 @@ use crate::report::{Hello, NodeReport};
 use crate::state::{GroupPatch, RolloutKind};
 
 /// One decision. `apply` checks all of it, whoever proposed it.
+#[allow(clippy::large_enum_variant, reason = "a command is moved once, and a box would stand in every match")]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Command {
     /// The first entry of a cluster.

@@ -53,14 +53,14 @@ pub fn explain(state: &State, subject: &Subject) -> Option<Vec<Explanation>> {
 
 /// Why a rollout as a whole doesn't move now.
 pub(crate) fn waiting_on(state: &State, rollout: &Rollout) -> WaitingOn {
-    let first = Candidate::first(state, rollout);
-    if !rollout.status.is_moving() {
-        // Any candidate tells what holds the rollout; where there is none, it is as good as at its end.
-        let any = first.or_else(|| rollout.steps.values().find_map(|step| Candidate::with_step(state, rollout, step)));
-        return any.map_or(WaitingOn::Ended, |any| gate::rollout_moves(&any).err().unwrap_or(WaitingOn::Nothing));
+    if let Err(on) = gate::rollout_moves(state, rollout)
+        && (rollout.in_flight.is_empty() || !rollout.status.is_moving())
+    {
+        return on;
     }
     let in_flight = rollout.in_flight.values().find_map(|node| Candidate::new(state, rollout, *node));
-    in_flight.or(first).map_or(WaitingOn::Nothing, |candidate| step_waiting_on(&candidate))
+    let first = || Candidate::first(state, rollout);
+    in_flight.or_else(first).map_or(WaitingOn::Nothing, |candidate| step_waiting_on(&candidate))
 }
 
 /// Why one step doesn't move now.
@@ -120,18 +120,20 @@ pub(crate) fn bad_members(state: &State, id: RolloutId) -> Vec<NodeId> {
 /// What would release a reason.
 fn released_by(on: &WaitingOn, rollout: &Rollout) -> String {
     let id = rollout.id;
+    // Where nodes can't go back, nobody is told to try.
+    let abort = if rollout.is_one_way { String::new() } else { format!(" or `abort {id}`,") };
     match on {
         WaitingOn::Paused { causes } => causes.first().map_or_else(
             || format!("`rollcall rollout resume {id}`"),
             |cause| match cause {
                 PauseCause::StepFailed | PauseCause::FailureRatio => format!(
-                    "`rollcall rollout retry {id}` or `abort {id}`, or a rollout to a good release, or `rollcall rollout stop {id}`"
+                    "`rollcall rollout retry {id}`,{abort} or a rollout to a good release, or `rollcall rollout stop {id}`"
                 ),
                 PauseCause::RollbackFailed => {
                     format!("`rollcall rollout retry {id}`, or a rollout to a good release, or `rollcall rollout stop {id}`")
                 }
                 PauseCause::MemberUnhealthy => format!(
-                    "these members' health and `rollcall rollout resume {id}`, or `abort {id}`, or a rollout to a good release"
+                    "these members' health and `rollcall rollout resume {id}`,{abort} or a rollout to a good release"
                 ),
                 PauseCause::NodeAway => format!(
                     "the node's return and `rollcall rollout resume {id}`, or `rollcall rollout skip {id} --node NODE`, or `rollcall node remove`"
@@ -145,6 +147,7 @@ fn released_by(on: &WaitingOn, rollout: &Rollout) -> String {
         WaitingOn::Delay => "the end of the delay".to_owned(),
         WaitingOn::BatchRuns { .. } => "the success of all its steps".to_owned(),
         WaitingOn::OutsideWindow { .. } => "its opening; `rollcall window list` shows the windows".to_owned(),
+        WaitingOn::Frozen { freeze, until: None, .. } => format!("`rollcall freeze lift {freeze}`"),
         WaitingOn::Frozen { freeze, .. } => format!("its end, or `rollcall freeze lift {freeze}`"),
         WaitingOn::Quarantined { release } => format!("`rollcall quarantine remove {release}`, or `rollcall rollout abort {id}`"),
         WaitingOn::NodeHeld { node, .. } => format!("`rollcall node release {node}`, or `rollcall rollout skip {id} --node {node}`"),
@@ -367,6 +370,9 @@ impl Chain<'_> {
             text.push_str(&format!("; {} said so, the checks say {}", word.by.0, service.health));
         }
         let by = match health {
+            crate::Health::Healthy | crate::Health::Critical if node.health_override.is_some() => {
+                format!("`rollcall node set-health {} auto`", node.name)
+            }
             crate::Health::Healthy => "nothing has to".to_owned(),
             crate::Health::Unprovisioned => "its first rollout".to_owned(),
             crate::Health::Warning | crate::Health::Critical => "its health check's success".to_owned(),

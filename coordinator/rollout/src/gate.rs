@@ -62,7 +62,7 @@ impl<'a> Candidate<'a> {
 
 /// Whether a queued step may get the token now.
 pub(crate) fn may_be_granted(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
-    rollout_moves(candidate)?;
+    rollout_moves(candidate.state, candidate.rollout)?;
     group_is_open(candidate)?;
     is_its_turn(candidate)?;
     is_not_held(candidate)?;
@@ -77,33 +77,28 @@ pub(crate) fn may_be_granted(candidate: &Candidate<'_>) -> Result<(), WaitingOn>
 
 /// Whether a step may pass a commit point now: what may have changed since the grant is checked again.
 pub(crate) fn may_commit(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
-    rollout_moves(candidate)?;
+    rollout_moves(candidate.state, candidate.rollout)?;
     group_is_open(candidate)?;
     primaries_go_last(candidate)?;
     is_within_budget(candidate)
 }
 
 /// Whether the rollout as a whole lets steps begin.
-pub(crate) fn rollout_moves(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
-    let rollout = candidate.rollout;
+pub(crate) fn rollout_moves(state: &State, rollout: &Rollout) -> Result<(), WaitingOn> {
     match rollout.status {
-        RolloutStatus::Running | RolloutStatus::RollingBack => {}
-        RolloutStatus::AwaitingApproval => return Err(WaitingOn::Approval),
-        RolloutStatus::AwaitingPromotion => return Err(WaitingOn::Promotion { batch: rollout.batch.number }),
-        RolloutStatus::Paused => {
-            return Err(WaitingOn::Paused { causes: rollout.pause_causes.iter().copied().collect() });
+        RolloutStatus::Running if state.quarantine.contains_key(&rollout.target) => {
+            Err(WaitingOn::Quarantined { release: rollout.target.clone() })
         }
+        RolloutStatus::Running | RolloutStatus::RollingBack => Ok(()),
+        RolloutStatus::AwaitingApproval => Err(WaitingOn::Approval),
+        RolloutStatus::AwaitingPromotion => Err(WaitingOn::Promotion { batch: rollout.batch.number }),
+        RolloutStatus::Paused => Err(WaitingOn::Paused { causes: rollout.pause_causes.iter().copied().collect() }),
         RolloutStatus::Succeeded
         | RolloutStatus::Stopped
         | RolloutStatus::RolledBack
         | RolloutStatus::Superseded
-        | RolloutStatus::Denied => return Err(WaitingOn::Ended),
+        | RolloutStatus::Denied => Err(WaitingOn::Ended),
     }
-    let leads_there = candidate.step.way == Way::Forward;
-    if leads_there && candidate.state.quarantine.contains_key(&rollout.target) {
-        return Err(WaitingOn::Quarantined { release: rollout.target.clone() });
-    }
-    Ok(())
 }
 
 /// Windows and freezes, as `apply` saw them last.

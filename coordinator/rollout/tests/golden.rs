@@ -6,17 +6,15 @@
 #![allow(clippy::disallowed_methods, reason = "the test may write its scripts, the crate may not")]
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
+mod script;
 mod support;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use rollcall_ident::Millis;
-use rollcall_rollout::{
-    Applied, Command, GroupPatch, Health, PolicyPatch, Report, RolloutVerb, StepEvent, StepReport, Subject, explain,
-    preview,
-};
-use support::{World, group, release};
+use rollcall_rollout::{Applied, Health, Report, StepEvent, StepReport, Subject, Way, explain, preview};
+use support::{World, release};
 
 #[test]
 fn scripts_print_what_they_printed() {
@@ -61,171 +59,118 @@ fn replay(script: &str) -> String {
     out
 }
 
-/// One command of the script's language; returns what it prints.
+/// One command of the script's language; returns what it prints. `in GROUP:` and `as ACTOR:` go before one.
 fn run(world: &mut World, line: &str) -> String {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let mut before = world.log.len();
-    let id = || world.state.latest_rollout(&group()).map(|rollout| rollout.id).unwrap_or_default();
-    let steer = |world: &mut World, verb| {
-        let rollout = world.state.latest_rollout(&group()).map(|rollout| rollout.id).unwrap_or_default();
-        world.propose(Command::Steer { rollout, verb })
-    };
-    let applied = match words[..] {
-        ["group", ref settings @ ..] => world.propose(Command::ApplyGroup { patch: patch(settings) }),
-        ["join" | "back", ref names @ ..] => {
-            let mut out = String::new();
-            for name in names {
-                let applied = world.connect(name);
-                out.push_str(&show(&applied));
-            }
+    if let Some((head, rest)) = line.split_once(": ") {
+        if let Some(name) = head.strip_prefix("in ") {
+            return world.within(&name.parse().unwrap(), |world| run(world, rest));
+        }
+        if let Some(actor) = head.strip_prefix("as ") {
+            let before = std::mem::replace(&mut world.actor, actor.to_owned());
+            let out = run(world, rest);
+            world.actor = before;
             return out;
         }
-        ["reboot", name] => {
-            let machine = world.machine(name);
-            machine.boot += 1;
-            machine.instance = None;
-            if machine.release.is_some() {
-                machine.health = Health::Unknown;
-            }
-            world.connect(name)
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut before = world.log.len();
+    if let Some(applied) = script::operator(world, &words).or_else(|| script::node(world, &words)) {
+        return show(&applied);
+    }
+    // What an agent says of a step that it isn't ordered to take is no part of a story.
+    if let ["fail" | "rebooting" | "report-with-fence", name, ..] = words[..]
+        && world.orders(name).is_none_or(|orders| orders.step.is_none())
+    {
+        return format!("{name} has no step\n");
+    }
+    match words[..] {
+        ["join" | "back", ref names @ ..] => {
+            let shown: Vec<String> = names.iter().map(|name| show(&world.connect(name))).collect();
+            return shown.concat();
         }
-        ["leave", name] => world.disconnect(name, Millis(0)),
-        ["remove", name] => {
-            let node = world.id(name);
-            world.propose(Command::RemoveNode { node, force: false })
-        }
-        ["remove", name, "--force"] => {
-            let node = world.id(name);
-            world.propose(Command::RemoveNode { node, force: true })
-        }
-        ["promote", version] => promote(world, version),
-        ["demote", version] => {
-            let command = Command::Demote { releases: vec![release(version)], channel: "stable".parse().unwrap() };
-            world.propose(command)
-        }
-        ["start", version] => world.start(version),
-        ["pause"] => steer(world, RolloutVerb::Pause { until: None }),
-        ["resume"] => steer(world, RolloutVerb::Resume { until: None }),
-        ["stop"] => steer(world, RolloutVerb::Stop),
-        ["retry"] => steer(world, RolloutVerb::Retry { node: None }),
-        ["clock", by] => world.advance(by.parse().unwrap()),
         ["plan"] => {
             let granted = world.plan();
             return granted.iter().map(show).collect();
         }
+        ["report-with-fence", name, fence] => return report_with_fence(world, name, fence),
+        ["status"] => return status(world),
+        ["explain", "rollout"] => {
+            let id = world.state.latest_rollout(&world.group).map(|rollout| rollout.id).unwrap_or_default();
+            return explained(world, &Subject::Rollout(id));
+        }
+        ["explain", "group"] => return explained(world, &Subject::Group(world.group.clone())),
+        ["explain", name] => return explained(world, &Subject::Node(world.id(name))),
+        ["preview", version] => return previewed(world, version),
+        // The rest is what the world does; what came of it is shown.
         ["primary", name, is_primary] => {
-            world.machine(name).primary = is_primary == "yes";
+            world.service(name).primary = is_primary == "yes";
             world.report_status(name).unwrap();
-            return shown_since(world, &mut before);
         }
-        ["zone", name, zone] => {
-            world.machines.get_mut(name).unwrap().zone = Some(zone.to_owned());
-            return String::new();
+        ["priority", name, priority] => {
+            world.service(name).priority = Some(priority.parse().unwrap());
+            world.report_status(name).unwrap();
         }
+        ["zone", name, zone] => world.machines.get_mut(name).unwrap().zone = Some(zone.to_owned()),
+        ["configure", name, group, is_member] => world.configure(name, &group.parse().unwrap(), is_member == "yes"),
+        ["one-way", version] => world.one_way.push(release(version)),
         ["health", name, health] => {
-            world.machine(name).health = match health {
+            world.service(name).health = match health {
                 "healthy" => Health::Healthy,
                 "warning" => Health::Warning,
                 "critical" => Health::Critical,
                 other => panic!("{other}"),
             };
             world.report_status(name).unwrap();
-            return shown_since(world, &mut before);
         }
-        ["cant-prefetch", name] => {
-            world.machine(name).can_prefetch = false;
-            return String::new();
+        ["runs", name, version] => {
+            world.start_process(name, &release(version));
+            world.service(name).health = Health::Healthy;
+            world.report_status(name).unwrap();
         }
-        ["prefetch", ref names @ ..] => {
-            for name in names {
-                world.prefetch(name);
-            }
-            return shown_since(world, &mut before);
-        }
+        ["cant-prefetch", name] => world.service(name).can_prefetch = false,
+        ["prefetch", ref names @ ..] => names.iter().for_each(|name| {
+            world.prefetch(name);
+        }),
         // The agent of the node takes its next so many actions.
-        ["act", name, times] => {
-            for _ in 0..times.parse::<u32>().unwrap() {
-                world.act(name, true);
-            }
-            return shown_since(world, &mut before);
-        }
+        ["act", name, times] => (0..times.parse::<u32>().unwrap()).for_each(|_| {
+            world.act(name, true);
+        }),
         ["fail", name, reason] => {
             let phase = world.orders(name).unwrap().step.unwrap().phase;
             let (reason, detail, output) = (reason.to_owned(), "exit code 1".to_owned(), String::new());
             world.report_step(name, StepEvent::Failed { phase, reason, detail, output }).unwrap();
-            return shown_since(world, &mut before);
         }
         ["rebooting", name] => {
             let boot_id = rollcall_ident::BootId([world.machine(name).boot; 16]);
             world.report_step(name, StepEvent::RebootBegun { boot_id }).unwrap();
-            return shown_since(world, &mut before);
         }
-        ["report-with-fence", name, fence] => {
-            let order = world.orders(name).unwrap().step.unwrap();
-            let report = StepReport {
-                group: group(),
-                rollout: order.rollout,
-                fence: rollcall_ident::Fence(fence.parse().unwrap()),
-                attempt: order.attempt,
-                event: StepEvent::Prepared,
-            };
-            return match world.report(name, Report::Step(report)) {
-                Ok(()) => "ok\n".to_owned(),
-                Err(refusal) => format!("refused: {}: {refusal}\n", refusal.name()),
-            };
-        }
-        ["run"] => {
+        // Everybody does what there is to do, without the clock; with it.
+        ["go"] => world.run(true),
+        ["run"] => world.run_to_end(true),
+        ["run-bad"] => world.run_to_end(false),
+        // The same, and only the last lines of it.
+        ["run-quietly"] => {
             world.run_to_end(true);
-            return shown_since(world, &mut before);
+            before = world.log.len();
         }
-        ["run-bad"] => {
-            world.run_to_end(false);
-            return shown_since(world, &mut before);
-        }
-        ["status"] => return status(world),
-        ["explain", "rollout"] => return explained(world, &Subject::Rollout(id())),
-        ["explain", "group"] => return explained(world, &Subject::Group(group())),
-        ["explain", name] => {
-            let id = world.id(name);
-            return explained(world, &Subject::Node(id));
-        }
-        ["preview", version] => return previewed(world, version),
         ref other => panic!("what is {other:?}?"),
-    };
-    show(&applied)
-}
-
-fn promote(world: &mut World, version: &str) -> Applied {
-    world.propose(Command::Promote { releases: vec![(release(version), None)], channel: "stable".parse().unwrap() })
-}
-
-fn patch(settings: &[&str]) -> GroupPatch {
-    let mut patch = GroupPatch {
-        name: group(),
-        package: Some("acme/redis".parse().unwrap()),
-        channel: None,
-        update_condition: None,
-        policy: PolicyPatch::default(),
-        windows: None,
-    };
-    for setting in settings {
-        let (key, value) = setting.split_once('=').unwrap();
-        let policy = &mut patch.policy;
-        match key {
-            "channel" => patch.channel = Some(Some(value.parse().unwrap())),
-            "update_condition" => patch.update_condition = Some(value.parse().unwrap()),
-            "max_parallel" => policy.max_parallel = Some(value.parse().unwrap()),
-            "max_unavailable" => policy.max_unavailable = Some(value.parse().unwrap()),
-            "order" => policy.order = Some(value.parse().unwrap()),
-            "inventory" => policy.inventory = Some(value.split(',').map(str::to_owned).collect()),
-            "min_healthy_time" => policy.min_healthy_time = Some(value.parse().unwrap()),
-            "healthy_deadline" => policy.healthy_deadline = Some(value.parse().unwrap()),
-            "progress_deadline" => policy.progress_deadline = Some(value.parse().unwrap()),
-            "max_attempts" => policy.max_attempts = Some(value.parse().unwrap()),
-            other => panic!("what is {other}?"),
-        }
     }
-    patch
+    shown_since(world, &mut before)
+}
+
+fn report_with_fence(world: &mut World, name: &str, fence: &str) -> String {
+    let order = world.orders(name).unwrap().step.unwrap();
+    let report = StepReport {
+        group: world.group.clone(),
+        rollout: order.rollout,
+        fence: rollcall_ident::Fence(fence.parse().unwrap()),
+        attempt: order.attempt,
+        event: StepEvent::Prepared,
+    };
+    match world.report(name, Report::Step(report)) {
+        Ok(()) => "ok\n".to_owned(),
+        Err(refusal) => format!("refused: {}: {refusal}\n", refusal.name()),
+    }
 }
 
 /// Everything that happened since, one event a line.
@@ -261,12 +206,13 @@ fn show_events(applied: &Applied) -> String {
 }
 
 fn status(world: &World) -> String {
-    let Some(rollout) = world.state.latest_rollout(&group()) else { return "no rollout\n".to_owned() };
+    let Some(rollout) = world.state.latest_rollout(&world.group) else { return "no rollout\n".to_owned() };
     let mut out = format!("{} {} {}\n", rollout.id, rollout.target, rollout.status);
     for step in rollout.steps.values() {
         let node =
             &world.state.nodes().get(&step.node).map_or_else(|| "removed".to_owned(), |node| node.name.to_string());
-        writeln!(out, "  {node} {} attempt {}", step.phase, step.attempt).unwrap();
+        let way = if step.way == Way::Back { " back" } else { "" };
+        writeln!(out, "  {node} {}{way} attempt {}", step.phase, step.attempt).unwrap();
     }
     if let Some(waiting) = &rollout.waiting {
         writeln!(out, "  waits on {}: {}", waiting.on.name(), waiting.on).unwrap();
@@ -284,7 +230,7 @@ fn explained(world: &World, subject: &Subject) -> String {
 }
 
 fn previewed(world: &World, version: &str) -> String {
-    match preview(&world.state, &group(), &release(version)) {
+    match preview(&world.state, &world.group, &release(version)) {
         Err(refusal) => format!("refused: {}: {refusal}\n", refusal.name()),
         Ok(preview) => {
             let mut out = String::new();
@@ -296,6 +242,15 @@ fn previewed(world: &World, version: &str) -> String {
             }
             for blocker in &preview.blockers {
                 writeln!(out, "blocked by {}: {blocker}", blocker.name()).unwrap();
+            }
+            if let Some(takes) = preview.takes {
+                writeln!(out, "takes about {takes}").unwrap();
+            }
+            if let Some(window) = preview.window {
+                let hours = |at: rollcall_ident::WallTime| Millis(at.0 - support::MIDNIGHT);
+                let until = window.closes_at.map_or("ever".to_owned(), |at| hours(at).to_string());
+                let from = hours(window.opens_at);
+                writeln!(out, "window from {from} to {until} after midnight, fits: {:?}", window.fits).unwrap();
             }
             out
         }

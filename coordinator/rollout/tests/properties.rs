@@ -4,214 +4,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
+mod history;
 mod support;
 
+use history::{NAMES, action, perform, settled_world, steer, world_with_group};
 use proptest::prelude::*;
-use rollcall_ident::{BootId, Millis, PeerId, Revision, SessionEpoch};
+use rollcall_ident::{BootId, Millis, PeerId, Revision, SessionEpoch, WallTime};
 use rollcall_rollout::{
-    Command, Go, GroupPatch, Health, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, StepEvent, Subject,
-    explain, plan, preview,
+    Amount, Command, FailureAction, Go, GroupPatch, Health, Mode, OfflinePolicy, OnDemote, Order, Phase, PolicyPatch,
+    RolloutStatus, RolloutVerb, State, Step, StepEvent, Subject, TimeoutAction, explain, plan, preview,
 };
 use support::{World, group, release};
-
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-
-/// One thing that may happen.
-#[derive(Debug, Clone)]
-enum Action {
-    Connect(usize),
-    Disconnect(usize, u64),
-    Reboot(usize),
-    Act(usize, bool),
-    Fail(usize),
-    Prefetch,
-    Lie(usize, u8),
-    Health(usize, bool),
-    Primary(usize, bool),
-    Clock(u64),
-    Plan,
-    Start(u8),
-    Promote(u8),
-    Demote(u8),
-    Steer(u8),
-    Remove(usize, bool),
-    Orphan,
-}
-
-fn action() -> impl Strategy<Value = Action> {
-    let node = 0..NAMES.len();
-    prop_oneof![
-        4 => node.clone().prop_map(Action::Connect),
-        2 => (node.clone(), 0..20_000u64).prop_map(|(node, ms)| Action::Disconnect(node, ms)),
-        1 => node.clone().prop_map(Action::Reboot),
-        24 => (node.clone(), prop::bool::weighted(0.9)).prop_map(|(node, good)| Action::Act(node, good)),
-        1 => node.clone().prop_map(Action::Fail),
-        6 => Just(Action::Prefetch),
-        4 => (node.clone(), 0..8u8).prop_map(|(node, event)| Action::Lie(node, event)),
-        2 => (node.clone(), any::<bool>()).prop_map(|(node, good)| Action::Health(node, good)),
-        1 => (node.clone(), any::<bool>()).prop_map(|(node, primary)| Action::Primary(node, primary)),
-        6 => prop_oneof![0..3_000u64, 0..1_000_000u64].prop_map(Action::Clock),
-        8 => Just(Action::Plan),
-        2 => (1..5u8).prop_map(Action::Start),
-        2 => (1..5u8).prop_map(Action::Promote),
-        1 => (1..5u8).prop_map(Action::Demote),
-        3 => (0..4u8).prop_map(Action::Steer),
-        1 => (node, any::<bool>()).prop_map(|(node, force)| Action::Remove(node, force)),
-        1 => Just(Action::Orphan),
-    ]
-}
-
-/// Does it in the world, where it makes sense at all.
-fn perform(world: &mut World, action: &Action) {
-    let known = |world: &World, node: usize| world.machines.contains_key(NAMES[node]);
-    let up = |world: &World, node: usize| world.machines.get(NAMES[node]).is_some_and(|machine| machine.connected);
-    match *action {
-        Action::Connect(node) => {
-            let refused = world.connect(NAMES[node]).outcome.is_err();
-            if refused {
-                world.machine(NAMES[node]).connected = false;
-            }
-        }
-        Action::Disconnect(node, ms) if up(world, node) => {
-            world.disconnect(NAMES[node], Millis(ms));
-        }
-        Action::Reboot(node) if known(world, node) => {
-            let machine = world.machine(NAMES[node]);
-            machine.boot = machine.boot.wrapping_add(1);
-            machine.instance = None;
-            if machine.release.is_some() {
-                machine.health = Health::Unknown;
-            }
-            perform(world, &Action::Connect(node));
-        }
-        Action::Act(node, is_good) => {
-            if let Some(name) = token_holder(world, node) {
-                world.act(name, is_good);
-            }
-        }
-        Action::Lie(node, event) => {
-            let Some(name) = token_holder(world, node).filter(|name| world.machines[*name].connected) else { return };
-            let Some(order) = world.orders(name).and_then(|orders| orders.step) else { return };
-            let lie = match event {
-                0 => StepEvent::Accepted,
-                1 => StepEvent::Prepared,
-                2 => StepEvent::Drained,
-                3 => StepEvent::Stopped { killed: false },
-                4 => StepEvent::Installed { hook_ran: false },
-                5 => StepEvent::Finished { timings: Default::default() },
-                6 => StepEvent::TurnedBack,
-                _ => StepEvent::RebootBegun { boot_id: BootId([9; 16]) },
-            };
-            let is_success_claimed_early = event == 5 && order.go != Go::Finish;
-            let answer = world.report_step(name, lie);
-            assert!(!is_success_claimed_early || answer.is_err(), "a success that nobody saw was believed");
-        }
-        Action::Fail(node) if up(world, node) => {
-            let Some(order) = world.orders(NAMES[node]).and_then(|orders| orders.step) else { return };
-            let (reason, detail, output) = ("hook_failed".to_owned(), String::new(), String::new());
-            let event = StepEvent::Failed { phase: order.phase, reason, detail, output };
-            world.report_step(NAMES[node], event).unwrap();
-        }
-        Action::Prefetch => {
-            for name in world.machines.keys().cloned().collect::<Vec<_>>() {
-                world.prefetch(&name);
-            }
-        }
-        Action::Health(node, is_good) if up(world, node) => {
-            let machine = world.machine(NAMES[node]);
-            if machine.instance.is_some() {
-                machine.health = if is_good { Health::Healthy } else { Health::Critical };
-                world.report_status(NAMES[node]).unwrap();
-            }
-        }
-        Action::Primary(node, is_primary) if up(world, node) => {
-            world.machine(NAMES[node]).primary = is_primary;
-            world.report_status(NAMES[node]).unwrap();
-        }
-        Action::Clock(ms) => {
-            world.advance(Millis(ms));
-        }
-        Action::Plan => {
-            world.plan();
-        }
-        Action::Start(version) => {
-            world.start(&version.to_string());
-        }
-        Action::Promote(version) => {
-            let (releases, channel) = (vec![(release(&version.to_string()), None)], "stable".parse().unwrap());
-            world.propose(Command::Promote { releases, channel });
-        }
-        Action::Demote(version) => {
-            let (releases, channel) = (vec![release(&version.to_string())], "stable".parse().unwrap());
-            world.propose(Command::Demote { releases, channel });
-        }
-        Action::Steer(verb) => steer(world, verb),
-        Action::Remove(node, force) if known(world, node) => {
-            let id = world.machine(NAMES[node]).id;
-            let is_gone = world.propose(Command::RemoveNode { node: id, force }).outcome.is_ok();
-            if is_gone {
-                world.machine(NAMES[node]).connected = false;
-            }
-        }
-        Action::Orphan => {
-            let up_to = SessionEpoch(world.state.revision().0);
-            world.propose(Command::OrphanSessions { host: PeerId(1), silent_for: Millis(0), up_to });
-            world.machines.values_mut().for_each(|machine| machine.connected = false);
-        }
-        _ => {}
-    }
-}
-
-/// One of those who hold a token, so that histories get somewhere.
-fn token_holder(world: &World, node: usize) -> Option<&'static str> {
-    let holders: Vec<_> = world.state.tokens().keys().copied().collect();
-    let holder = holders.get(node % holders.len().max(1))?;
-    NAMES.into_iter().find(|name| world.machines.get(*name).is_some_and(|machine| machine.id == *holder))
-}
-
-fn steer(world: &mut World, verb: u8) {
-    let verb = match verb {
-        0 => RolloutVerb::Pause { until: None },
-        1 => RolloutVerb::Resume { until: None },
-        2 => RolloutVerb::Stop,
-        _ => RolloutVerb::Retry { node: None },
-    };
-    let Some(rollout) = world.state.latest_rollout(&group()).map(|rollout| rollout.id) else { return };
-    world.propose(Command::Steer { rollout, verb });
-}
-
-fn world_with_group(max_parallel: u32, max_unavailable: u32) -> World {
-    let mut world = World::new();
-    let count = |count| Some(rollcall_rollout::Amount::Count(count));
-    let policy = PolicyPatch {
-        max_parallel: count(max_parallel),
-        max_unavailable: count(max_unavailable),
-        min_healthy_time: Some(Millis::from_secs(2)),
-        ..PolicyPatch::default()
-    };
-    let patch = GroupPatch {
-        name: group(),
-        package: Some("acme/redis".parse().unwrap()),
-        channel: Some(Some("stable".parse().unwrap())),
-        update_condition: None,
-        policy,
-        windows: None,
-    };
-    world.propose(Command::ApplyGroup { patch }).outcome.unwrap();
-    world
-}
-
-/// The same, with all nodes on release 1 and well: what happens now disturbs something.
-fn settled_world(max_parallel: u32, max_unavailable: u32) -> World {
-    let mut world = world_with_group(max_parallel, max_unavailable);
-    for name in NAMES {
-        world.connect(name).outcome.unwrap();
-    }
-    world.start("1").outcome.unwrap();
-    world.run_to_end(true);
-    assert!(world.state.groups().get(&group()).unwrap().settled);
-    world
-}
 
 /// Between two entries: every edge that a step took is in the table, fences rise, ended rollouts stay as they ended.
 fn assert_lawful(before: &State, after: &State) {
@@ -314,25 +117,34 @@ proptest! {
             .map(|(name, _)| name.clone())
             .collect();
         gone.iter().for_each(|name| { world.machines.remove(name); });
+        world.propose(Command::RemoveQuarantine { release: release("9") });
         world.start("9");
         let names: Vec<String> = world.machines.keys().cloned().collect();
         for name in &names {
             world.connect(name).outcome.unwrap();
+            let node = world.id(name);
+            world.propose(Command::SetHealth { node, is_healthy: None });
         }
         for name in &names {
-            let Some(old) = world.machine(name).release.clone() else { continue };
-            if world.machine(name).instance.is_none() {
+            let Some(old) = world.service(name).release.clone() else { continue };
+            if world.service(name).instance.is_none() {
                 world.start_process(name, &old);
             }
-            world.machine(name).health = Health::Healthy;
+            world.service(name).health = Health::Healthy;
             world.report_status(name).unwrap();
         }
-        // What an operator does: resume, try again, until nothing is paused any more.
-        for _ in 0..20 {
+        // What operators do: approve, promote, resume, try again, until nothing waits for them any more.
+        for _ in 0..40 {
             world.run_to_end(true);
-            match world.state.active_rollout(&group()).map(|rollout| rollout.status) {
-                Some(RolloutStatus::Paused) => { steer(&mut world, 1); steer(&mut world, 3); }
-                _ => break,
+            let Some(rollout) = world.state.active_rollout(&group()) else { break };
+            match rollout.status {
+                RolloutStatus::Paused => { steer(&mut world, 1); steer(&mut world, 3); }
+                RolloutStatus::AwaitingApproval => {
+                    world.actor = "second".to_owned();
+                    world.steer(RolloutVerb::Approve).outcome.unwrap();
+                }
+                RolloutStatus::AwaitingPromotion => { world.steer(RolloutVerb::Promote { full: false }).outcome.unwrap(); }
+                _ => { world.steer(RolloutVerb::Next).outcome.unwrap(); }
             }
         }
         prop_assert!(world.state.active_rollout(&group()).is_none(), "{:?}", explain(&world.state, &Subject::Group(group())));
@@ -343,28 +155,75 @@ proptest! {
         }
     }
 
+    /// Targets that overtake each other, up and down, at any moment: every member ends on the last one, and no rollout
+    /// stops or starts a node twice.
+    #[test]
+    fn targets_back_to_back_stop_and_start_once(turns in prop::collection::vec((1..9u8, 0..30usize, 0..4u64), 20)) {
+        let mut world = settled_world(1, 1);
+        for (version, acts, seconds) in turns {
+            world.start(&version.to_string());
+            world.run_for(acts);
+            world.advance(Millis::from_secs(seconds));
+        }
+        world.run_to_end(true);
+        let last = world.state.latest_rollout(&group()).unwrap();
+        prop_assert_eq!(last.status, RolloutStatus::Succeeded, "{:#?}", explain(&world.state, &Subject::Group(group())));
+        let members = world.state.groups().get(&group()).unwrap();
+        for (node, service) in world.state.members(members) {
+            prop_assert_eq!(service.release.as_ref(), Some(&last.target), "{}", node.name);
+        }
+        for rollout in world.state.rollouts().values() {
+            for step in rollout.steps.values() {
+                let times = |phase| step.history.iter().filter(|(entered, ..)| *entered == phase).count();
+                let (stops, starts) = (times(Phase::Stopping), times(Phase::Starting));
+                prop_assert!(stops <= 1 && starts <= stops, "{} {}: {stops} stops, {starts} starts", rollout.id, step.node);
+                let has_reached = step.phase == Phase::Succeeded;
+                prop_assert!(!has_reached || (stops, starts) == (1, 1), "{} {}", rollout.id, step.node);
+            }
+        }
+    }
+
     /// On a settled group without faults the executed order is the planned one.
     #[test]
-    fn the_plan_is_what_is_done(count in 1..NAMES.len(), primaries in prop::collection::vec(any::<bool>(), 4)) {
-        let mut world = world_with_group(1, 1);
+    fn the_plan_is_what_is_done(
+        count in 1..NAMES.len(),
+        primaries in prop::collection::vec(any::<bool>(), 4),
+        limits in (1..3u32, 1..3u32),
+        shape in (0..2u32, prop::collection::vec(1..3u32, 0..3)),
+    ) {
+        let mut world = world_with_group(limits.0, limits.1);
         for name in &NAMES[..count] {
             world.connect(name).outcome.unwrap();
         }
         world.start("1");
         world.run_to_end(true);
         for (name, is_primary) in NAMES[..count].iter().zip(&primaries) {
-            world.machine(name).primary = *is_primary;
+            world.service(name).primary = *is_primary;
             world.report_status(name).unwrap();
         }
-        let planned: Vec<String> = preview(&world.state, &group(), &release("2")).unwrap()
-            .rounds.into_iter().flat_map(|round| round.steps).map(|step| step.node.to_string()).collect();
+        let policy = PolicyPatch {
+            canary: Some(shape.0),
+            batches: Some(shape.1.into_iter().map(Amount::Count).collect()),
+            ..PolicyPatch::default()
+        };
+        let patch = GroupPatch { name: group(), package: None, channel: None, update_condition: None, policy, windows: None };
+        world.propose(Command::ApplyGroup { patch }).outcome.unwrap();
+        let preview = preview(&world.state, &group(), &release("2")).unwrap();
+        prop_assert_eq!(preview.blockers, Vec::new());
+        let planned: Vec<(u32, String)> = preview.rounds.into_iter()
+            .flat_map(|round| round.steps.into_iter().map(move |step| (round.batch, step.node.to_string())))
+            .collect();
         world.start("2");
         world.run_to_end(true);
+        while world.steer(RolloutVerb::Promote { full: false }).outcome.is_ok() {
+            world.run_to_end(true);
+        }
         let rollout = world.state.latest_rollout(&group()).unwrap();
         prop_assert_eq!(rollout.status, RolloutStatus::Succeeded);
-        let mut done: Vec<_> = rollout.steps.values().map(|step| (step.fence, step.node)).collect();
-        done.sort();
-        let done: Vec<String> = done.iter().map(|(_, id)| world.state.nodes().get(id).unwrap().name.to_string()).collect();
+        let mut done: Vec<_> = rollout.steps.values().collect();
+        done.sort_by_key(|step| step.fence);
+        let name = |step: &Step| world.state.nodes().get(&step.node).unwrap().name.to_string();
+        let done: Vec<(u32, String)> = done.iter().map(|step| (step.batch.unwrap(), name(step))).collect();
         prop_assert_eq!(done, planned);
     }
 }

@@ -6,7 +6,7 @@ use super::Transition;
 use crate::Event;
 use crate::gate::{Candidate, member_count};
 use crate::policy::{Mode, Policy};
-use crate::state::{Batch, DeadlineKey, Phase, RolloutStatus};
+use crate::state::{Batch, DeadlineKey, RolloutStatus};
 
 impl Batch {
     /// Where a rollout over `members` begins.
@@ -61,7 +61,9 @@ impl Transition<'_> {
     /// Nothing begins for a while.
     pub(super) fn begin_delay(&mut self, id: RolloutId) {
         let delay = self.policy_of(id).delay;
-        if delay.0 > 0 {
+        // A step may outlive its rollout.
+        let is_active = self.state.rollouts.get(&id).is_some_and(|rollout| rollout.is_active());
+        if is_active && delay.0 > 0 {
             self.state.deadlines.set(DeadlineKey::Delay(id), self.clock() + delay);
         }
     }
@@ -88,15 +90,5 @@ impl Transition<'_> {
         if is_manual {
             rollout.permits += 1;
         }
-    }
-
-    /// Whether nothing moves until a person says `next`.
-    pub(super) fn awaits_next(&self, id: RolloutId) -> bool {
-        self.state.rollouts.get(&id).is_some_and(|rollout| {
-            self.policy_of(id).mode == Mode::Manual
-                && rollout.permits == 0
-                && rollout.tally.of(Phase::Queued) > 0
-                && rollout.in_flight.is_empty()
-        })
     }
 }

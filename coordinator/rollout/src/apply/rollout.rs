@@ -165,12 +165,14 @@ impl Transition<'_> {
         id
     }
 
-    /// A queued step for each member that isn't at the target, or is still in the step of an earlier rollout.
+    /// A queued step for each member that isn't at the target, or is down there, or is still in the step of an earlier
+    /// rollout.
     fn steps_towards(&self, name: &GroupName, target: &ReleaseIdent) -> (Vec<Step>, Map<NodeId, ()>) {
         let group = self.state.groups.get(name).expect("the caller looked it up");
         let (mut steps, mut unchanged) = (Vec::new(), Map::default());
         for (node, service) in self.state.members(group) {
-            if service.release.as_ref() == Some(target) && !self.state.tokens.contains_key(&node.id) {
+            let is_there = service.release.as_ref() == Some(target) && !node.is_down(name);
+            if is_there && !self.state.tokens.contains_key(&node.id) {
                 unchanged.insert(node.id, ());
             } else {
                 steps.push(Step::queued(node.id, service.release.clone(), self.now));

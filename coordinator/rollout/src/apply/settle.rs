@@ -7,8 +7,8 @@ use super::Transition;
 use crate::explain::waiting_on;
 use crate::gate::Candidate;
 use crate::policy::OfflinePolicy;
-use crate::state::{DeadlineKey, PauseCause, Phase, RolloutStatus, SkipCause, Step, Way};
-use crate::{Event, Waiting};
+use crate::state::{DeadlineKey, PauseCause, Phase, Rollout, RolloutStatus, SkipCause, Step, Way};
+use crate::{Event, Waiting, WaitingOn};
 
 impl Transition<'_> {
     pub(super) fn settle(&mut self) {
@@ -21,8 +21,8 @@ impl Transition<'_> {
             self.heed_departed(id);
             self.begin_next_batch(id);
             self.end_if_complete(id);
-            self.rearm_progress_deadline(id);
             self.note_waiting(id);
+            self.rearm_progress_deadline(id);
         }
     }
 
@@ -59,11 +59,13 @@ impl Transition<'_> {
             Some(step) if step.phase == Phase::Succeeded && member.is_broken(name, on_warning) => {
                 self.heed_bad_member(id, node);
             }
-            // One that failed is tried again even where the target runs: it hasn't proved itself.
+            // One that failed is tried again even where the target runs: it hasn't proved itself. And one that was
+            // stopped must be started.
             Some(step)
                 if step.phase == Phase::Queued
                     && is_there
                     && step.failures == 0
+                    && !member.is_down(name)
                     && !self.state.tokens.contains_key(&node) =>
             {
                 let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
@@ -138,20 +140,51 @@ impl Transition<'_> {
         }
     }
 
-    /// Armed only where nothing else limits the wait: not while paused, not while the group is closed or a person is to
-    /// say something, and not while a step is in a phase with a deadline of its own.
+    /// Armed only where nothing else limits the wait: not while paused, not while it waits for a person or a window, and
+    /// not while a step is in a phase with a deadline of its own. What was suspended begins anew.
     fn rearm_progress_deadline(&mut self, id: RolloutId) {
+        let key = DeadlineKey::ProgressDeadline(id);
         let Some(rollout) = self.state.rollouts.get(&id) else { return };
-        let timed = [Phase::Granted, Phase::Preparing, Phase::Draining, Phase::Rebooting, Phase::Verifying];
-        let away =
-            DeadlineKey::RebootTimeout(id, NodeId([0; 16]))..=DeadlineKey::RebootTimeout(id, NodeId([u8::MAX; 16]));
-        let is_armed = rollout.status.is_moving()
-            && rollout.tally.of_any(&timed) == 0
-            && self.state.deadlines.first_in(away).is_none()
-            && self.state.groups.get(&rollout.group).is_some_and(|group| group.closed.is_none())
-            && !self.awaits_next(id);
-        let at = is_armed.then(|| rollout.progress_at.cluster_time + self.policy_of(id).progress_deadline);
-        self.state.deadlines.put(DeadlineKey::ProgressDeadline(id), at);
+        let own: [fn(RolloutId, NodeId) -> DeadlineKey; 4] = [
+            DeadlineKey::ReadyTimeout,
+            DeadlineKey::DrainTimeout,
+            DeadlineKey::HealthyDeadline,
+            DeadlineKey::RebootTimeout,
+        ];
+        let is_set = |key: &fn(RolloutId, NodeId) -> DeadlineKey| {
+            let range = key(id, NodeId([0; 16]))..=key(id, NodeId([u8::MAX; 16]));
+            self.state.deadlines.first_in(range).is_some()
+        };
+        let is_armed = rollout.status.is_moving() && !own.iter().any(is_set) && !self.waits_for_leave(rollout);
+        if !is_armed {
+            return self.state.deadlines.clear(&key);
+        }
+        let now = self.now;
+        if self.state.deadlines.get(&key).is_none()
+            && let Some(rollout) = self.state.rollouts.get_mut(&id)
+        {
+            rollout.progress_at = now;
+        }
+        let Some(rollout) = self.state.rollouts.get(&id) else { return };
+        let at = rollout.progress_at.cluster_time + self.policy_of(id).progress_deadline;
+        self.state.deadlines.put(key, Some(at));
+    }
+
+    /// Whether it waits for what only people or the calendar bring about.
+    fn waits_for_leave(&self, rollout: &Rollout) -> bool {
+        let Some(on) = rollout.waiting.as_ref().map(|waiting| &waiting.on) else { return false };
+        let is_held = |name| self.state.node_named(name).is_some_and(|node| node.hold.is_some());
+        match on {
+            WaitingOn::Next
+            | WaitingOn::Delay
+            | WaitingOn::OutsideWindow { .. }
+            | WaitingOn::Frozen { .. }
+            | WaitingOn::Quarantined { .. }
+            | WaitingOn::NodeHeld { .. } => true,
+            // A held node uses the budget.
+            WaitingOn::BudgetExhausted { nodes, .. } => nodes.named().iter().any(is_held),
+            _ => false,
+        }
     }
 
     fn note_waiting(&mut self, id: RolloutId) {

@@ -3,16 +3,25 @@
 
 mod preview;
 
+use std::collections::BTreeSet;
+
 pub use preview::{PlannedRound, PlannedStep, Preview, WindowFit, preview};
 
 use crate::gate::{Candidate, may_be_granted};
 use crate::state::{Group, RolloutKind};
 use crate::{Command, State};
 
-/// What to propose now, at most one thing for each group: the next one is planned on what came of it.
+/// What to propose now, at most one thing for each group and one token for each node: the next one is planned on what
+/// came of it.
 #[must_use]
 pub fn plan(state: &State) -> Vec<Command> {
-    state.groups.values().filter_map(|group| next_grant(state, group).or_else(|| catch_up(state, group))).collect()
+    let mut chosen = BTreeSet::new();
+    let mut is_free = |command: &Command| match command {
+        Command::GrantToken { node, .. } => chosen.insert(*node),
+        _ => true,
+    };
+    let wanted = state.groups.values().filter_map(|group| next_grant(state, group).or_else(|| catch_up(state, group)));
+    wanted.filter(|command| is_free(command)).collect()
 }
 
 /// The token for the first in the order, if every gate is open.

@@ -122,6 +122,17 @@ impl Node {
                 .is_some_and(|service| service.release.is_some() && !self.health_of(service).is_good(on_warning))
     }
 
+    /// Whether its service of `group` is known not to run: it was stopped, or has crashed.
+    #[must_use]
+    pub fn is_down(&self, group: &GroupName) -> bool {
+        self.session().is_some()
+            && self.services.get(group).is_some_and(|service| {
+                service.release.is_some()
+                    && service.instance.is_none()
+                    && !self.health_of(service).is_good(WarningPolicy::Pass)
+            })
+    }
+
     /// Whether its service of `group` uses the budget: it ran once and isn't known to be healthy, or an operator holds
     /// it. Unknown is not absent, and what a node said before its session broke isn't known any more when it comes to
     /// taking the next one down, however short the while.

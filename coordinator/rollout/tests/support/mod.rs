@@ -5,6 +5,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
+pub mod docs;
+
 use std::collections::BTreeMap;
 
 use rollcall_ident::{
@@ -13,7 +15,8 @@ use rollcall_ident::{
 };
 use rollcall_rollout::{
     Actor, Applied, Command, Go, GroupOrders, Health, Hello, Instance, LogEntry, NodeReport, PrefetchReport, Proposal,
-    Rejection, Reply, Report, RolloutKind, ServiceStatus, Stamp, State, StepEvent, StepReport, orders_for, plan,
+    Rejection, Reply, Report, RolloutKind, RolloutVerb, ServiceStatus, Stamp, State, StepEvent, StepReport, orders_for,
+    plan,
 };
 
 pub const GROUP: &str = "redis.default";
@@ -27,21 +30,43 @@ pub fn release(version: &str) -> ReleaseIdent {
     format!("acme/redis/{version}/20260101000000").parse().unwrap()
 }
 
+/// The wall clock when cluster time begins: Monday, 2026-11-30T00:00:00Z.
+pub const MIDNIGHT: u64 = 1_795_996_800_000;
+
 /// One machine, as it really is; the state knows only what was reported.
 #[derive(Debug, Clone)]
 pub struct Machine {
     pub id: NodeId,
     pub epoch: SessionEpoch,
     pub boot: u8,
+    pub zone: Option<String>,
+    pub connected: bool,
+    pub services: BTreeMap<GroupName, Service>,
+    next_pid: u32,
+}
+
+/// One service of a machine.
+#[derive(Debug, Clone)]
+pub struct Service {
     pub release: Option<ReleaseIdent>,
     pub instance: Option<Instance>,
     pub health: Health,
     pub primary: bool,
     pub priority: Option<u64>,
-    pub zone: Option<String>,
-    pub connected: bool,
     pub can_prefetch: bool,
-    next_pid: u32,
+}
+
+impl Service {
+    fn fresh() -> Self {
+        Self {
+            release: None,
+            instance: None,
+            health: Health::Unprovisioned,
+            primary: false,
+            priority: None,
+            can_prefetch: true,
+        }
+    }
 }
 
 pub struct World {
@@ -49,13 +74,26 @@ pub struct World {
     pub clock: ClusterTime,
     pub log: Vec<(Revision, LogEntry)>,
     pub machines: BTreeMap<String, Machine>,
+    /// The group that is spoken of.
+    pub group: GroupName,
+    /// Who speaks.
+    pub actor: String,
+    /// Releases whose nodes can't go back.
+    pub one_way: Vec<ReleaseIdent>,
 }
 
 impl World {
     /// A cluster with one peer and no group.
     pub fn new() -> Self {
-        let mut world =
-            Self { state: State::default(), clock: ClusterTime(0), log: Vec::new(), machines: BTreeMap::new() };
+        let mut world = Self {
+            state: State::default(),
+            clock: ClusterTime(0),
+            log: Vec::new(),
+            machines: BTreeMap::new(),
+            group: group(),
+            actor: "tester".to_owned(),
+            one_way: Vec::new(),
+        };
         world.propose(Command::InitCluster { cluster_id: ClusterId([7; 16]) });
         world.propose(Command::AddPeer { address: "127.0.0.1:7400".to_owned() });
         world
@@ -63,7 +101,7 @@ impl World {
 
     pub fn propose(&mut self, command: Command) -> Applied {
         self.propose_as(Proposal {
-            actor: Actor("tester".to_owned()),
+            actor: Actor(self.actor.clone()),
             reason: None,
             request_id: None,
             expected_revision: None,
@@ -72,11 +110,15 @@ impl World {
     }
 
     pub fn propose_as(&mut self, proposal: Proposal) -> Applied {
-        let stamp = Stamp { cluster_time: self.clock, wall_time: WallTime(self.clock.0) };
+        let stamp = Stamp { cluster_time: self.clock, wall_time: self.wall_time() };
         let entry = LogEntry { stamp, proposal };
         let revision = Revision(self.state.revision().0 + 1);
         self.log.push((revision, entry.clone()));
         self.state.apply(revision, &entry)
+    }
+
+    pub fn wall_time(&self) -> WallTime {
+        WallTime(MIDNIGHT + self.clock.0)
     }
 
     pub fn advance(&mut self, by: Millis) -> Applied {
@@ -104,18 +146,14 @@ impl World {
     /// A machine joins, or comes back.
     pub fn connect(&mut self, name: &str) -> Applied {
         let fresh = u8::try_from(self.machines.len() + 1).unwrap();
+        let group = self.group.clone();
         let machine = self.machines.entry(name.to_owned()).or_insert_with(|| Machine {
             id: NodeId([fresh; 16]),
             epoch: SessionEpoch(0),
             boot: 1,
-            release: None,
-            instance: None,
-            health: Health::Unprovisioned,
-            primary: false,
-            priority: None,
             zone: None,
             connected: false,
-            can_prefetch: true,
+            services: BTreeMap::from([(group, Service::fresh())]),
             next_pid: 100,
         });
         machine.connected = true;
@@ -128,7 +166,8 @@ impl World {
     }
 
     pub fn hello(&mut self, name: &str) -> Hello {
-        let status = self.status_of(name);
+        let groups: Vec<GroupName> = self.machine(name).services.keys().cloned().collect();
+        let services = groups.iter().map(|group| self.status_of(name, group)).collect();
         let machine = self.machine(name);
         Hello {
             node: machine.id,
@@ -139,7 +178,7 @@ impl World {
             agent_version: "0.1.0".to_owned(),
             address: format!("{name}:1"),
             labels: machine.zone.iter().map(|zone| ("zone".to_owned(), zone.clone())).collect(),
-            services: vec![status],
+            services,
             highest_fence: Default::default(),
         }
     }
@@ -155,28 +194,52 @@ impl World {
         self.machines.get_mut(name).unwrap_or_else(|| panic!("no machine {name}"))
     }
 
+    /// The machine's service of the group that is spoken of.
+    pub fn service(&mut self, name: &str) -> &mut Service {
+        let group = self.group.clone();
+        self.machine(name).services.get_mut(&group).unwrap_or_else(|| panic!("{name} has no service of {group}"))
+    }
+
+    /// The machine's configuration names the group from its next hello on, or names it no more.
+    pub fn configure(&mut self, name: &str, group: &GroupName, is_member: bool) {
+        let services = &mut self.machine(name).services;
+        if is_member {
+            services.entry(group.clone()).or_insert_with(Service::fresh);
+        } else {
+            services.remove(group);
+        }
+    }
+
+    /// Speaks of another group for a while.
+    pub fn within<T>(&mut self, group: &GroupName, what: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.group, group.clone());
+        let out = what(self);
+        self.group = before;
+        out
+    }
+
     pub fn id(&self, name: &str) -> NodeId {
         self.state
             .node_named(&name.parse::<NodeName>().unwrap())
             .map_or_else(|| self.machines.get(name).unwrap_or_else(|| panic!("no machine {name}")).id, |node| node.id)
     }
 
-    fn status_of(&self, name: &str) -> ServiceStatus {
-        let machine = &self.machines[name];
+    fn status_of(&self, name: &str, group: &GroupName) -> ServiceStatus {
+        let service = &self.machines[name].services[group];
         ServiceStatus {
-            group: group(),
-            release: machine.release.clone(),
-            instance: machine.instance.clone(),
-            health: machine.health,
+            group: group.clone(),
+            release: service.release.clone(),
+            instance: service.instance.clone(),
+            health: service.health,
             health_detail: String::new(),
-            primary: machine.primary,
-            priority: machine.priority,
+            primary: service.primary,
+            priority: service.priority,
         }
     }
 
     /// The machine says how its service stands.
     pub fn report_status(&mut self, name: &str) -> Result<(), Rejection> {
-        let status = self.status_of(name);
+        let status = self.status_of(name, &self.group);
         self.report(name, Report::Status(status))
     }
 
@@ -191,33 +254,43 @@ impl World {
 
     pub fn orders(&self, name: &str) -> Option<GroupOrders> {
         let id = self.machines.get(name)?.id;
-        orders_for(&self.state, id)?.groups.into_iter().find(|orders| orders.group == group())
+        orders_for(&self.state, id)?.groups.into_iter().find(|orders| orders.group == self.group)
     }
 
     /// Reports `event` for the step that the machine is ordered to take.
     pub fn report_step(&mut self, name: &str, event: StepEvent) -> Result<(), Rejection> {
         let order = self.orders(name).and_then(|orders| orders.step).unwrap_or_else(|| panic!("{name} has no step"));
-        let report =
-            StepReport { group: group(), rollout: order.rollout, fence: order.fence, attempt: order.attempt, event };
+        let report = StepReport {
+            group: self.group.clone(),
+            rollout: order.rollout,
+            fence: order.fence,
+            attempt: order.attempt,
+            event,
+        };
         self.report(name, Report::Step(report))
     }
 
     /// The machine fetches what it is told to.
     pub fn prefetch(&mut self, name: &str) -> bool {
         let Some((wanted, _)) = self.orders(name).and_then(|orders| orders.prefetch) else { return false };
-        let known = self.state.nodes().get(&self.id(name)).and_then(|node| node.services.get(&group()).cloned());
+        let known = self.state.nodes().get(&self.id(name)).and_then(|node| node.services.get(&self.group).cloned());
         let is_known = known.and_then(|service| service.prefetch).is_some_and(|done| done.release == wanted);
         if is_known || !self.machines[name].connected {
             return false;
         }
-        let outcome = if self.machines[name].can_prefetch {
+        let outcome = if self.service(name).can_prefetch {
             Ok(Digest([1; 32]))
         } else {
             Err(("not_found".to_owned(), "no such release".to_owned()))
         };
         self.report(
             name,
-            Report::Prefetch(PrefetchReport { group: group(), release: wanted, outcome, rollback: true }),
+            Report::Prefetch(PrefetchReport {
+                group: self.group.clone(),
+                rollback: !self.one_way.contains(&wanted),
+                release: wanted,
+                outcome,
+            }),
         )
         .unwrap();
         true
@@ -230,20 +303,27 @@ impl World {
         if !self.machines[name].connected {
             return false;
         }
-        let Some(order) = self.orders(name).and_then(|orders| orders.step) else { return false };
+        let Some(order) = self.orders(name).and_then(|orders| orders.step) else {
+            // Health checks go on without a step.
+            let service = self.service(name);
+            if !is_good || service.instance.is_none() || service.health != Health::Unknown {
+                return false;
+            }
+            service.health = Health::Healthy;
+            return self.report_status(name).is_ok();
+        };
         let done = match (order.go, order.phase) {
+            (Go::TurnBack, Phase::Stopping) => {
+                self.stop_process(name);
+                self.report_step(name, StepEvent::TurnedBack)
+            }
             (Go::TurnBack, _) => self.report_step(name, StepEvent::TurnedBack),
             (_, Phase::Granted) => self.report_step(name, StepEvent::Accepted),
             (_, Phase::Preparing) => self.report_step(name, StepEvent::Prepared),
             (Go::Drain, _) => self.report_step(name, StepEvent::Drained),
             (Go::Finish, _) => self.report_step(name, StepEvent::Finished { timings: Default::default() }),
             (_, Phase::Stopping) => {
-                let machine = self.machine(name);
-                machine.instance = None;
-                if machine.release.is_some() {
-                    machine.health = Health::Critical;
-                    self.report_status(name).unwrap();
-                }
+                self.stop_process(name);
                 self.report_step(name, StepEvent::Stopped { killed: false })
             }
             (_, Phase::Installing | Phase::Rebooting) => {
@@ -255,16 +335,44 @@ impl World {
             }
             (_, Phase::Verifying) => {
                 let wanted = if is_good { Health::Healthy } else { Health::Critical };
-                if self.machines[name].health == wanted {
+                if self.service(name).health == wanted {
                     return false;
                 }
-                self.machine(name).health = wanted;
+                self.service(name).health = wanted;
                 self.report_status(name)
             }
             (Go::Prepare | Go::Replace, phase) => panic!("{name}: an order in phase {phase}"),
         };
         done.unwrap();
         true
+    }
+
+    fn stop_process(&mut self, name: &str) {
+        let service = self.service(name);
+        service.instance = None;
+        if service.release.is_some() {
+            service.health = Health::Critical;
+            self.report_status(name).unwrap();
+        }
+    }
+
+    /// The machine boots, and its agent connects again.
+    pub fn reboot(&mut self, name: &str) -> Applied {
+        let machine = self.machine(name);
+        machine.boot = machine.boot.wrapping_add(1);
+        for service in machine.services.values_mut() {
+            service.instance = None;
+            if service.release.is_some() {
+                service.health = Health::Unknown;
+            }
+        }
+        self.connect(name)
+    }
+
+    /// What an operator says to the group's latest rollout.
+    pub fn steer(&mut self, verb: RolloutVerb) -> Applied {
+        let rollout = self.state.latest_rollout(&self.group).map(|rollout| rollout.id).unwrap_or_default();
+        self.propose(Command::Steer { rollout, verb })
     }
 
     /// A new process of `release`, whose health isn't known yet.
@@ -277,21 +385,35 @@ impl World {
             boot_id: BootId([machine.boot; 16]),
             release: release.clone(),
         };
-        machine.release = Some(release.clone());
-        machine.instance = Some(instance.clone());
-        machine.health = Health::Unknown;
+        let service = self.service(name);
+        service.release = Some(release.clone());
+        service.instance = Some(instance.clone());
+        service.health = Health::Unknown;
         self.report_status(name).unwrap();
         instance
+    }
+
+    /// The planner and the machines take so many turns.
+    pub fn run_for(&mut self, turns: usize) {
+        let names: Vec<String> = self.machines.keys().cloned().collect();
+        for name in names.iter().cycle().take(turns) {
+            self.plan();
+            if self.machine(name).services.contains_key(&group()) {
+                let _ = self.prefetch(name) | self.act(name, true);
+            }
+        }
     }
 
     /// Everybody does what there is to do, the planner too, until nobody has anything left to do now.
     pub fn run(&mut self, is_good: bool) {
         for _ in 0..10_000 {
             let names: Vec<String> = self.machines.keys().cloned().collect();
+            let groups: Vec<GroupName> = self.state.groups().keys().cloned().collect();
             let mut is_busy = !self.plan().is_empty();
-            for name in &names {
-                is_busy |= self.prefetch(name);
-                is_busy |= self.act(name, is_good);
+            for (name, group) in names.iter().flat_map(|name| groups.iter().map(move |group| (name, group))) {
+                if self.machine(name).services.contains_key(group) {
+                    is_busy |= self.within(group, |world| world.prefetch(name) | world.act(name, is_good));
+                }
             }
             if !is_busy {
                 return;
@@ -306,9 +428,11 @@ impl World {
             self.run(is_good);
             let is_active = self
                 .state
-                .active_rollout(&group())
-                .is_some_and(|rollout| rollout.status == rollcall_rollout::RolloutStatus::Running);
-            match self.state.next_deadline().filter(|_| is_active) {
+                .groups()
+                .keys()
+                .any(|group| self.state.active_rollout(group).is_some_and(|rollout| rollout.status.is_moving()));
+            let alarm = self.state.next_alarm().map(|at| ClusterTime(at.0.saturating_sub(MIDNIGHT)));
+            match self.state.next_deadline().into_iter().chain(alarm).min().filter(|_| is_active) {
                 Some(at) => {
                     self.advance(at.since(self.clock));
                 }
@@ -319,8 +443,7 @@ impl World {
     }
 
     pub fn start(&mut self, version: &str) -> Applied {
-        let command =
-            Command::StartRollout { group: group(), target: release(version), digest: None, kind: RolloutKind::Update };
-        self.propose(command)
+        let (group, target) = (self.group.clone(), release(version));
+        self.propose(Command::StartRollout { group, target, digest: None, kind: RolloutKind::Update })
     }
 }
