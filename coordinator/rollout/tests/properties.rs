@@ -9,12 +9,12 @@ mod support;
 
 use history::{NAMES, action, perform, settled_world, steer, world_with_group};
 use proptest::prelude::*;
-use rollcall_ident::{BootId, Millis, PeerId, Revision, SessionEpoch, WallTime};
+use rollcall_ident::{Millis, Revision};
 use rollcall_rollout::{
-    Amount, Command, FailureAction, Go, GroupPatch, Health, Mode, OfflinePolicy, OnDemote, Order, Phase, PolicyPatch,
-    RolloutStatus, RolloutVerb, State, Step, StepEvent, Subject, TimeoutAction, explain, plan, preview,
+    Amount, Command, GroupPatch, Health, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, Step, Subject, explain,
+    plan, preview,
 };
-use support::{World, group, release};
+use support::{group, release};
 
 /// Between two entries: every edge that a step took is in the table, fences rise, ended rollouts stay as they ended.
 fn assert_lawful(before: &State, after: &State) {
