@@ -9,8 +9,8 @@ mod support;
 use proptest::prelude::*;
 use rollcall_ident::{BootId, Millis, PeerId, Revision, SessionEpoch};
 use rollcall_rollout::{
-    Command, Go, GroupPatch, Health, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, StepEvent, Subject,
-    explain, plan, preview,
+    Command, Go, GroupPatch, Health, HistoryRecord, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, StepEvent,
+    Subject, explain, plan, preview,
 };
 use support::{World, group, release};
 
@@ -229,6 +229,15 @@ fn assert_lawful(before: &State, after: &State) {
     assert!(before.clock() <= after.clock());
 }
 
+/// The audit chain goes on by the record of each entry that did something, and by nothing else (I-18).
+fn assert_chained(before: &State, record: &HistoryRecord, after: &State) {
+    let expected = match record.events.as_slice() {
+        [] => before.audit_head(),
+        _ => before.audit_head().extended_by(record),
+    };
+    assert_eq!(after.audit_head(), expected, "after {record:?}");
+}
+
 /// Whoever passes a commit point must leave everybody else within the budget, as the log knows them at that moment.
 fn assert_within_budget(before: &State, after: &State, max_unavailable: usize) {
     let name = group();
@@ -264,6 +273,7 @@ proptest! {
                 let applied = state.apply(*revision, entry);
                 assert_lawful(&before, &state);
                 assert_within_budget(&before, &state, limits.1 as usize);
+                assert_chained(&before, &applied.record, &state);
                 if applied.outcome.is_err() {
                     prop_assert_eq!(before.rollouts().len(), state.rollouts().len());
                 }

@@ -27,7 +27,7 @@ use rollcall_ident::{
     SessionEpoch,
 };
 
-use crate::{Command, Map, Stamp};
+use crate::{ChainHead, Command, Map, Stamp};
 
 /// A permanent peer, as the product knows it. Who votes is Raft's business.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -45,6 +45,7 @@ pub struct State {
     pub(crate) now: Stamp,
     pub(crate) feature_level: u32,
     pub(crate) cluster_id: Option<ClusterId>,
+    pub(crate) audit: ChainHead,
     pub(crate) peers: Map<PeerId, Peer>,
     pub(crate) nodes: Map<NodeId, Node>,
     pub(crate) node_names: Map<NodeName, NodeId>,
