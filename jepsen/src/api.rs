@@ -57,7 +57,7 @@ impl Api {
 
     /// Makes a cluster of the first peer and `others`.
     pub async fn init_cluster(&self, others: &[String]) -> Result<()> {
-        let request = v1::InitClusterRequest { peers: others.to_vec() };
+        let request = v1::InitClusterRequest { peers: others.to_vec(), options: None };
         let first = self.channels.first().context("there is no peer")?.clone();
         ClusterServiceClient::new(first).init(request).await?;
         Ok(())

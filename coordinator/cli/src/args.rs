@@ -117,9 +117,13 @@ pub enum Command {
     Package(commands::package::PackageCommand),
     Explain(commands::explain::ExplainArgs),
     Events(commands::events::EventsArgs),
+    Audit(commands::audit::AuditArgs),
     /// Care for the peers
     #[command(subcommand)]
     Cluster(commands::cluster::ClusterCommand),
+    /// Look into the snapshots of peers
+    #[command(subcommand)]
+    Snapshot(commands::snapshot::SnapshotCommand),
     Dev(crate::dev::DevArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),
@@ -131,6 +135,10 @@ pub struct WriteArgs {
     /// Why, for the audit trail
     #[arg(long, env = "ROLLCALL_REASON", hide_env_values = true, value_name = "TEXT")]
     pub reason: Option<String>,
+
+    /// Who you are, for the audit trail and for approvals [default: user@host]
+    #[arg(long, env = "ROLLCALL_ACTOR", hide_env_values = true, value_name = "NAME")]
+    pub actor: Option<String>,
 
     /// Names this request: the same id again is answered with the first outcome [default: a new UUID]
     #[arg(long, value_name = "ID")]

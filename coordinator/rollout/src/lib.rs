@@ -3,6 +3,7 @@
 //! - [`State::apply`] takes one log entry at a time and checks every safety rule; it refuses with a [`Rejection`].
 //! - [`plan()`] chooses what the leader proposes next. It can be slow or wrong, never unsafe.
 //! - [`orders_for`] says what a node should be doing now. Nothing is fired; orders are derived.
+//! - [`ChainHead`] is where the hash chain over all that happened stands.
 //! - [`explain()`] says why something doesn't move, with the checks that `apply` itself uses.
 //! - [`check()`] is the linter of the state: it names whatever breaks an invariant of `docs/invariants.md`.
 //!
@@ -16,6 +17,7 @@
 #![forbid(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod apply;
+mod audit;
 mod check;
 mod command;
 mod event;
@@ -34,6 +36,7 @@ mod state;
 mod waiting_on;
 
 pub use apply::Applied;
+pub use audit::{ChainHead, ChainedRecord, canonical_bytes};
 pub use check::{Violation, check};
 pub use command::{Command, RolloutVerb};
 pub use event::{Event, HistoryRecord};

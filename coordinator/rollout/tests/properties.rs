@@ -11,8 +11,8 @@ use history::{NAMES, action, perform, settled_world, steer, world_with_group};
 use proptest::prelude::*;
 use rollcall_ident::{Millis, Revision};
 use rollcall_rollout::{
-    Amount, Command, GroupPatch, Health, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, Step, Subject, explain,
-    plan, preview,
+    Amount, Command, GroupPatch, Health, HistoryRecord, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, Step,
+    Subject, explain, plan, preview,
 };
 use support::{group, release};
 
@@ -31,6 +31,15 @@ fn assert_lawful(before: &State, after: &State) {
         }
     }
     assert!(before.clock() <= after.clock());
+}
+
+/// The audit chain goes on by the record of each entry that did something, and by nothing else (I-18).
+fn assert_chained(before: &State, record: &HistoryRecord, after: &State) {
+    let expected = match record.events.as_slice() {
+        [] => before.audit_head(),
+        _ => before.audit_head().extended_by(record),
+    };
+    assert_eq!(after.audit_head(), expected, "after {record:?}");
 }
 
 /// Whoever passes a commit point must leave everybody else within the budget, as the log knows them at that moment.
@@ -68,6 +77,7 @@ proptest! {
                 let applied = state.apply(*revision, entry);
                 assert_lawful(&before, &state);
                 assert_within_budget(&before, &state, limits.1 as usize);
+                assert_chained(&before, &applied.record, &state);
                 if applied.outcome.is_err() {
                     prop_assert_eq!(before.rollouts().len(), state.rollouts().len());
                 }

@@ -25,8 +25,8 @@ use crate::leader;
 use crate::metrics::Metrics;
 use crate::raft::{Consensus, Peer, PeerConfig, StartError};
 use crate::services::{
-    Agents, Api, Channels, ClusterClock, Clusters, Events, Groups, MAX_MESSAGE_BYTES, Nodes, Rollouts, Tokens,
-    report_health,
+    Agents, Api, Channels, ClusterClock, Clusters, Events, Groups, MAX_EVENTS_BYTES, MAX_MESSAGE_BYTES, Nodes,
+    Rollouts, Tokens, report_health,
 };
 use crate::sessions::Sessions;
 
@@ -239,7 +239,7 @@ fn services(peer: &Peer, api: &Api, sessions: &Sessions) -> Result<Router, AppEr
         .add_service(limited!(NodeServiceServer::new(Nodes(api.clone()))))
         .add_service(limited!(TokenServiceServer::new(Tokens(api.clone()))))
         .add_service(limited!(ChannelServiceServer::new(Channels(api.clone()))))
-        .add_service(limited!(EventServiceServer::new(Events(api.clone()))))
+        .add_service(limited!(EventServiceServer::new(Events(api.clone()))).max_encoding_message_size(MAX_EVENTS_BYTES))
         .add_service(limited!(ClusterServiceServer::new(Clusters(api.clone()))))
         .add_service(health)
         .add_service(reflection().build_v1()?)

@@ -1,9 +1,10 @@
 //! What a peer is configured with: flags over environment over file over defaults.
 
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use crate::raft::Tuning;
@@ -16,7 +17,7 @@ const DEFAULT_HTTP: &str = "127.0.0.1:7480";
 #[derive(Debug, Parser)]
 #[command(name = "rollcall-coordinator", version, about, long_about = None, after_help = EXAMPLE)]
 pub struct Args {
-    /// TOML file with any of: data_dir, grpc, advertise, http.
+    /// TOML file with any of: data_dir, grpc, advertise, http, history_revisions.
     #[arg(long, value_name = "FILE", env = "ROLLCALL_CONFIG")]
     pub config: Option<PathBuf>,
     /// This peer's own folder: its log, its snapshots, its identity [default: /var/lib/rollcall-coordinator].
@@ -31,12 +32,38 @@ pub struct Args {
     /// Where to listen for HTTP: status page, metrics, probes [default: 127.0.0.1:7480].
     #[arg(long, value_name = "HOST:PORT", env = "ROLLCALL_HTTP")]
     pub http: Option<String>,
+    /// For so many revisions this peer keeps the events, for watches and the audit trail [default: 100000].
+    #[arg(long, value_name = "N", env = "ROLLCALL_HISTORY_REVISIONS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub history_revisions: Option<u64>,
     /// How log lines look on stderr.
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "ROLLCALL_LOG_FORMAT")]
     pub log_format: LogFormat,
     /// What is logged: off, error, warn, info, debug, trace, or per module like info,rollcall_coordinator=debug.
     #[arg(long, value_name = "FILTER", default_value = "info", env = "ROLLCALL_LOG")]
     pub log: String,
+    /// Something else than to run.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What the binary does beside running a peer.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Look into snapshots.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+}
+
+/// What is done with a snapshot's file. No peer needs to run, or is disturbed.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotCommand {
+    /// Check a file, and print as JSON what is in it; `rollcall snapshot inspect` shows the same to people.
+    #[command(after_help = "Example:\n  rollcall-coordinator snapshot inspect /var/lib/rollcall/snapshots/*.snap")]
+    Inspect {
+        /// The file.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
 }
 
 const EXAMPLE: &str = "\
@@ -65,7 +92,7 @@ pub struct Config {
     pub advertise: Option<String>,
     /// Where it listens for HTTP.
     pub http: String,
-    /// The numbers of consensus.
+    /// The numbers it runs with.
     pub tuning: Tuning,
 }
 
@@ -77,6 +104,7 @@ struct File {
     grpc: Option<String>,
     advertise: Option<String>,
     http: Option<String>,
+    history_revisions: Option<NonZeroU64>,
 }
 
 /// Why there is no configuration.
@@ -107,13 +135,15 @@ impl Config {
     /// Names the file, and the line and key in it.
     pub fn load(args: &Args) -> Result<Self, ConfigError> {
         let file = args.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        let history_revisions = args.history_revisions.or(file.history_revisions.map(NonZeroU64::get));
+        let defaults = Tuning::default();
         let pick = |flag: &Option<String>, file: Option<String>| flag.clone().or(file);
         Ok(Self {
             data_dir: args.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
             grpc: pick(&args.grpc, file.grpc).unwrap_or_else(|| DEFAULT_GRPC.to_owned()),
             advertise: pick(&args.advertise, file.advertise),
             http: pick(&args.http, file.http).unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
-            tuning: Tuning::default(),
+            tuning: Tuning { history_revisions: history_revisions.unwrap_or(defaults.history_revisions), ..defaults },
         })
     }
 }
@@ -147,6 +177,16 @@ mod tests {
         let config = load("grpc = \"10.0.0.1:1\"\nhttp = \"10.0.0.1:2\"", &["--http", "10.0.0.1:3"]).unwrap();
         assert_eq!((config.grpc.as_str(), config.http.as_str()), ("10.0.0.1:1", "10.0.0.1:3"));
         assert_eq!(config.data_dir, Path::new(DEFAULT_DATA_DIR));
+    }
+
+    #[test]
+    fn retention_is_configured_and_never_nothing() {
+        let retained = |file: &str, flags: &[&str]| load(file, flags).map(|config| config.tuning.history_revisions);
+        assert_eq!(retained("", &[]).unwrap(), Tuning::default().history_revisions);
+        assert_eq!(retained("history_revisions = 5000", &[]).unwrap(), 5000);
+        assert_eq!(retained("history_revisions = 5000", &["--history-revisions", "7"]).unwrap(), 7);
+        let error = retained("history_revisions = 0", &[]).unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("nonzero"), "{error}");
     }
 
     #[test]

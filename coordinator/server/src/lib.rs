@@ -7,6 +7,7 @@ pub mod app;
 pub mod config;
 mod convert;
 mod http;
+pub mod inspect;
 mod leader;
 pub mod logging;
 mod metrics;

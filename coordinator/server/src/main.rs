@@ -1,11 +1,12 @@
 //! `rollcall-coordinator`: parses what it is given, and runs the peer until it is told to stop.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use rollcall_coordinator::config::{Args, Config};
-use rollcall_coordinator::{app, logging};
+use rollcall_coordinator::config::{Args, Command, Config, SnapshotCommand};
+use rollcall_coordinator::{app, inspect, logging};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A peer needs little: two threads serve agents by the thousand, and disks have threads of their own.
@@ -26,6 +27,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(Command::Snapshot(SnapshotCommand::Inspect { file })) = &args.command {
+        return Ok(writeln!(std::io::stdout(), "{}", inspect::snapshot(file)?)?);
+    }
     logging::init(&args.log, args.log_format)?;
     let config = Config::load(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -111,3 +111,26 @@ fn help_has_an_example_and_version_is_the_crates() {
     let version = binary(dir.path()).arg("--version").output().unwrap();
     assert!(String::from_utf8(version.stdout).unwrap().contains(env!("CARGO_PKG_VERSION")));
 }
+
+fn inspected(file: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall-coordinator"));
+    command.env_clear().args(["snapshot", "inspect"]).arg(file).output().unwrap()
+}
+
+#[test]
+fn a_file_that_is_no_whole_snapshot_is_named_with_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("peer.snap");
+    for (bytes, wrong) in [
+        (None, "No such file"),
+        (Some(b"".as_slice()), "ends before its end section"),
+        (Some(b"what is this file about?".as_slice()), "not a Rollcall envelope"),
+    ] {
+        bytes.iter().for_each(|bytes| std::fs::write(&file, bytes).unwrap());
+        let Output { status, stdout, stderr } = inspected(&file);
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert_eq!((status.code(), stdout.len()), (Some(1), 0), "{stderr}");
+        assert!(stderr.contains("peer.snap") && stderr.contains(wrong), "{stderr}");
+        assert!(!stderr.contains("remove-peer"), "advice for a peer's own disk: {stderr}");
+    }
+}

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use openraft::RaftSnapshotBuilder as _;
 use openraft::storage::{RaftLogReader as _, RaftLogStorage as _, RaftLogStorageExt as _, RaftStateMachine as _};
 use rollcall_coordinator::storage::types::{Vote, log_id};
-use rollcall_coordinator::storage::{DataDir, HistoryError, Identity, Storage, StorageError, VoteV1};
+use rollcall_coordinator::storage::{DataDir, HistoryError, Identity, Sizes, Storage, StorageError, VoteV1};
 use rollcall_ident::{ClusterId, PeerId, Revision};
 use storage_support::folder::{as_if_killed, files_with, sampled, scratch};
 use storage_support::sample::{command, entry};
@@ -29,7 +29,8 @@ async fn a_peer(purged: bool) -> TempDir {
     let folder = scratch();
     let dir = DataDir::lock(folder.path()).unwrap();
     dir.store_identity(Identity { cluster: ClusterId([1; 16]), peer: PeerId(1) }).unwrap();
-    let Storage { mut log, mut state_machine, history, .. } = Storage::open_chunked(&dir, CHUNK_BYTES).unwrap();
+    let Storage { mut log, mut state_machine, history, .. } =
+        Storage::open(&dir, Sizes { log_chunk_bytes: CHUNK_BYTES, ..Sizes::default() }).unwrap();
     log.save_vote(&Vote::from(VoteV1 { term: 1, node: 1, committed: true })).await.unwrap();
     let mut from = 0;
     for until in SNAPSHOTS_AT.into_iter().chain([LAST]) {
@@ -60,7 +61,7 @@ async fn a_peer(purged: bool) -> TempDir {
 async fn served(folder: &Path) -> Result<u64, StorageError> {
     let dir = DataDir::lock(folder)?;
     dir.load_identity()?;
-    let mut storage = Storage::open_chunked(&dir, CHUNK_BYTES)?;
+    let mut storage = Storage::open(&dir, Sizes { log_chunk_bytes: CHUNK_BYTES, ..Sizes::default() })?;
     let (purged, last) = storage.log.bounds().unwrap();
     let from = purged.map_or(0, |purged| purged.index + 1);
     let last = last.map_or(0, |last| last.index);
@@ -85,7 +86,7 @@ async fn check_history(storage: &Storage) {
     while next <= applied {
         match storage.history.read(next, 100).await {
             Ok(page) => {
-                let revisions: Vec<_> = page.records.iter().map(|record| record.revision.0).collect();
+                let revisions: Vec<_> = page.records.iter().map(|record| record.record.revision.0).collect();
                 assert_eq!(revisions, (next.0..page.next.0).collect::<Vec<_>>());
                 next = page.next;
             }
@@ -215,10 +216,10 @@ async fn a_lost_history_is_filled_from_the_snapshot_and_the_log() {
     let whole = a_peer(true).await;
     fs::remove_dir_all(whole.path().join("history")).unwrap();
     let dir = DataDir::lock(whole.path()).unwrap();
-    let mut storage = Storage::open_chunked(&dir, CHUNK_BYTES).unwrap();
+    let mut storage = Storage::open(&dir, Sizes { log_chunk_bytes: CHUNK_BYTES, ..Sizes::default() }).unwrap();
     apply_committed(&mut storage).await.unwrap();
     let page = storage.history.read(Revision(1), 1000).await.unwrap();
-    let revisions: Vec<_> = page.records.iter().map(|record| record.revision.0).collect();
+    let revisions: Vec<_> = page.records.iter().map(|record| record.record.revision.0).collect();
     assert_eq!(revisions, (1..=LAST).collect::<Vec<_>>());
     assert_eq!((page.floor, page.applied, page.next), (Revision(0), Revision(LAST), Revision(LAST + 1)));
 }
@@ -235,7 +236,7 @@ async fn a_record_that_is_gone_from_the_history_is_noticed() {
         db.flush().unwrap();
         drop(db);
         let dir = DataDir::lock(whole.path()).unwrap();
-        let storage = Storage::open_chunked(&dir, CHUNK_BYTES).unwrap();
+        let storage = Storage::open(&dir, Sizes { log_chunk_bytes: CHUNK_BYTES, ..Sizes::default() }).unwrap();
         let error = storage.history.read(Revision(1), 1000).await.unwrap_err();
         assert!(matches!(error, HistoryError::Unavailable { .. }), "{error}");
         // From then on it says what it doesn't have, and the next start fills it again.
@@ -244,7 +245,7 @@ async fn a_record_that_is_gone_from_the_history_is_noticed() {
         drop((storage, dir));
         assert_eq!(served(whole.path()).await.unwrap(), END);
         let dir = DataDir::lock(whole.path()).unwrap();
-        let mut storage = Storage::open_chunked(&dir, CHUNK_BYTES).unwrap();
+        let mut storage = Storage::open(&dir, Sizes { log_chunk_bytes: CHUNK_BYTES, ..Sizes::default() }).unwrap();
         apply_committed(&mut storage).await.unwrap();
         assert_eq!(storage.history.read(Revision(1), 1000).await.unwrap().records.len() as u64, LAST);
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use openraft::RaftSnapshotBuilder as _;
 use openraft::storage::{RaftLogStorage as _, RaftLogStorageExt as _, RaftStateMachine as _};
 use rollcall_coordinator::storage::types::{Snapshot, log_id};
-use rollcall_coordinator::storage::{DataDir, HistoryError, RETAINED_REVISIONS, Storage, StorageError, VoteV1};
+use rollcall_coordinator::storage::{DataDir, HistoryError, RETAINED_REVISIONS, Sizes, Storage, StorageError, VoteV1};
 use rollcall_ident::Revision;
 use storage_support::folder::{as_if_killed, files_with, scratch};
 use storage_support::sample::entry;
@@ -25,7 +25,7 @@ struct Peer {
 impl Peer {
     fn open(folder: &Path) -> Self {
         let dir = DataDir::lock(folder).unwrap();
-        Self { storage: Storage::open(&dir).unwrap(), dir }
+        Self { storage: Storage::open(&dir, Sizes::default()).unwrap(), dir }
     }
 
     /// A new peer with entries up to `last` applied.
@@ -61,7 +61,7 @@ impl Peer {
         let mut next = Revision(from);
         while next <= self.storage.history.applied() {
             let page = self.storage.history.read(next, 700).await.unwrap();
-            found.extend(page.records.iter().map(|record| record.revision.0));
+            found.extend(page.records.iter().map(|record| record.record.revision.0));
             next = page.next;
         }
         found
@@ -208,7 +208,7 @@ async fn a_crash_while_a_snapshot_is_installed_leaves_the_old_or_the_new_state()
 async fn the_history_answers_from_any_revision_and_says_what_is_compacted() {
     let (peer, _folder) = Peer::with_entries(500).await;
     let page = peer.storage.history.read(Revision(100), 10).await.unwrap();
-    let found: Vec<_> = page.records.iter().map(|record| record.revision.0).collect();
+    let found: Vec<_> = page.records.iter().map(|record| record.record.revision.0).collect();
     assert_eq!(found, (100..110).collect::<Vec<_>>());
     assert_eq!(page.next, Revision(110));
     let end = peer.storage.history.read(Revision(501), 10).await.unwrap();

@@ -6,7 +6,7 @@ mod storage_support;
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use rollcall_coordinator::storage::types::TypeConfig;
-use rollcall_coordinator::storage::{DataDir, LogStore, StateMachine, Storage};
+use rollcall_coordinator::storage::{DataDir, LogStore, Sizes, StateMachine, Storage};
 use storage_support::folder::scratch;
 
 struct Builder;
@@ -22,7 +22,7 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, Guard> for Builder {
         let folder = scratch();
         let dir = DataDir::lock(folder.path()).unwrap();
         // Files of a few records: rotation and removal take part.
-        let storage = Storage::open_chunked(&dir, 512).unwrap();
+        let storage = Storage::open(&dir, Sizes { log_chunk_bytes: 512, ..Sizes::default() }).unwrap();
         Ok((Guard { _dir: dir, _folder: folder }, storage.log, storage.state_machine))
     }
 }

@@ -25,7 +25,7 @@ use crate::args::ReadArgs;
 use crate::config::Config;
 use crate::failure::Failure;
 use request::ApiRequest;
-use status::{Missing, Verdict, judge};
+use status::{COMPACTED, Missing, Verdict, judge};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// BOUND: a peer that takes a call and says nothing costs so much of the time before the next one is asked.
@@ -243,6 +243,11 @@ impl Peer {
 #[allow(clippy::unnecessary_wraps, reason = "the field is optional on the wire")]
 pub fn read_options(args: &ReadArgs) -> Option<v1::ReadOptions> {
     Some(v1::ReadOptions { stale: args.stale })
+}
+
+/// Whether a peer refused because it keeps less than was asked for; another one may keep more.
+pub fn is_compacted(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused { reason, .. } if reason == COMPACTED)
 }
 
 /// What a stream's end means: a refusal is final, and everything else is gone on with at another peer.

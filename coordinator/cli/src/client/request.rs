@@ -1,7 +1,7 @@
 //! What a request says of itself: the id by which a write is known when it is sent again.
 
 use rollcall_proto::v1::{
-    AddPeerRequest, ApplyGroupRequest, ClusterStatusRequest, CreateChannelRequest, DeleteChannelRequest,
+    AddPeerRequest, ApplyGroupRequest, AuditRequest, ClusterStatusRequest, CreateChannelRequest, DeleteChannelRequest,
     DeleteGroupRequest, DemoteRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest,
     InitClusterRequest, ListChannelsRequest, ListEventsRequest, ListGroupsRequest, ListNodesRequest,
     ListRolloutsRequest, ListTokensRequest, PlanRolloutRequest, PromoteRequest, RemoveNodeRequest, RemovePeerRequest,
@@ -54,7 +54,7 @@ macro_rules! changes_of_peers {
 }
 
 reads! {
-    ClusterStatusRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest, ListChannelsRequest,
+    AuditRequest, ClusterStatusRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest, ListChannelsRequest,
     ListEventsRequest, ListGroupsRequest, ListNodesRequest, ListRolloutsRequest, ListTokensRequest,
     PlanRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
 }

@@ -8,6 +8,9 @@ use tonic_types::StatusExt as _;
 
 use crate::failure::Failure;
 
+/// The reason of a refusal to show what a peer doesn't keep any more.
+pub const COMPACTED: &str = "compacted";
+
 /// What became of one call to one peer.
 pub enum Verdict<T> {
     /// The cluster's answer, be it yes or no.
@@ -58,8 +61,18 @@ pub fn judge<T>(status: Status) -> Verdict<T> {
             Verdict::NoAnswer(Missing::NoLeader(message_of(&status)))
         }
         (Code::Unavailable, _) => Verdict::NoAnswer(Missing::NotNow(message_of(&status))),
+        (_, COMPACTED) => Verdict::Answer(Err(compacted(&status, reason))),
         (code, _) => Verdict::Answer(Err(refusal(code, reason, message_of(&status)))),
     }
+}
+
+/// What was asked for isn't kept any more.
+fn compacted(status: &Status, reason: String) -> Failure {
+    let floor = status.get_details_error_info().and_then(|mut info| info.metadata.remove("floor_revision"));
+    let hint = floor.map(|floor| {
+        format!("--since {floor} begins with the oldest that this peer keeps; another peer may keep more")
+    });
+    Failure::Refused { reason, message: message_of(status), hint }
 }
 
 fn refusal(code: Code, reason: String, message: String) -> Failure {

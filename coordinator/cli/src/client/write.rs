@@ -15,13 +15,13 @@ impl WriteArgs {
                 .request_id
                 .map_or_else(|| Uuid::new_v4().to_string(), |request_id| request_id.as_str().to_owned()),
             expected_revision: self.expected_revision.unwrap_or(0),
-            actor: actor(),
+            actor: self.actor.filter(|actor| !actor.is_empty()).unwrap_or_else(operator),
         }
     }
 }
 
-/// Who asks: `user@host`, as the operating system knows them.
-fn actor() -> String {
+/// Who asks, unless they say so: `user@host`, as the operating system knows them.
+fn operator() -> String {
     let uid = geteuid();
     let user = match User::from_uid(uid) {
         Ok(Some(user)) => user.name,

@@ -21,6 +21,8 @@ Example:
         /// The other peers; they must be blank
         #[arg(value_name = "PEER")]
         peers: Vec<PeerAddress>,
+        #[command(flatten)]
+        write: WriteArgs,
     },
     /// Show the peers; exit code 3 where there is no leader, 1 where there is no cluster yet
     #[command(after_help = "Example:\n  rollcall cluster status")]
@@ -58,7 +60,7 @@ Example:
 /// Runs a command of this family.
 pub async fn run(command: ClusterCommand, app: &App) -> Outcome {
     match command {
-        ClusterCommand::Init { peers } => init(&peers, app).await,
+        ClusterCommand::Init { peers, write } => init(&peers, write, app).await,
         ClusterCommand::Status { read } => status(&read, app).await,
         ClusterCommand::AddPeer { address, write } => add_peer(&address, write, app).await,
         ClusterCommand::RemovePeer { peer_id, write } => remove_peer(peer_id, write, app).await,
@@ -66,12 +68,12 @@ pub async fn run(command: ClusterCommand, app: &App) -> Outcome {
     }
 }
 
-async fn init(named: &[PeerAddress], app: &App) -> Outcome {
+async fn init(named: &[PeerAddress], write: WriteArgs, app: &App) -> Outcome {
     let mut endpoints = app.client.addresses();
     let first = endpoints.next();
     let others: Vec<_> = if named.is_empty() { endpoints.collect() } else { named.iter().collect() };
     let peers = others.into_iter().filter(|peer| Some(*peer) != first).map(ToString::to_string).collect();
-    let request = v1::InitClusterRequest { peers };
+    let request = v1::InitClusterRequest { peers, options: Some(write.into_wire()) };
     let response =
         app.client.call_first(request, async |channel, request| clusters(channel).init(request).await).await?;
     let peers: Vec<_> = response.peers.into_iter().map(PeerView::from).collect();

@@ -8,7 +8,7 @@ use tonic::Streaming;
 use tracing::debug;
 
 use crate::app::App;
-use crate::client::events;
+use crate::client::{events, is_compacted};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::view::{EventView, List};
 
@@ -69,28 +69,42 @@ async fn fetch(since: u64, group: String, limit: usize, app: &App) -> Result<Lis
 }
 
 /// Prints events as they come, and goes on at another peer where a stream breaks: without a gap or a duplicate, since
-/// each message says up to where everything has been sent.
+/// each message says up to where everything has been sent. A peer that doesn't keep what comes next is passed over for
+/// one that does.
 pub async fn follow(mut since: u64, group: String, app: &App) -> Outcome {
+    let peer_count = app.client.addresses().count();
+    let mut refused_in_a_row = 0;
     loop {
-        let request = v1::WatchEventsRequest { since_revision: since, group: group.clone() };
-        let mut stream: Streaming<v1::WatchEventsResponse> =
-            app.client.call(request, async |channel, request| events(channel).watch(request).await).await?;
-        while let Some(message) = stream.next().await {
-            match message {
-                Ok(message) => {
-                    for event in message.events {
-                        app.output.show_next(&EventView::from(event))?;
-                    }
-                    since = since.max(message.revision);
-                }
-                Err(status) => {
-                    crate::client::refusal_of_stream(status)?;
-                    break;
+        match follow_one(&mut since, &group, app).await {
+            Ok(()) => refused_in_a_row = 0,
+            Err(failure) if is_compacted(&failure) => {
+                refused_in_a_row += 1;
+                if refused_in_a_row >= peer_count {
+                    return Err(failure);
                 }
             }
+            Err(failure) => return Err(failure),
         }
         debug!(since, "the stream of events ended; going on at another peer");
         app.client.prefer_another();
         tokio::time::sleep(crate::client::RECONNECT_AFTER).await;
     }
+}
+
+/// Follows at one peer until its stream breaks, and moves `since` on.
+async fn follow_one(since: &mut u64, group: &str, app: &App) -> Result<(), Failure> {
+    let request = v1::WatchEventsRequest { since_revision: *since, group: group.to_owned() };
+    let mut stream: Streaming<v1::WatchEventsResponse> =
+        app.client.call(request, async |channel, request| events(channel).watch(request).await).await?;
+    while let Some(message) = stream.next().await {
+        let message = match message {
+            Ok(message) => message,
+            Err(status) => return crate::client::refusal_of_stream(status),
+        };
+        for event in message.events {
+            app.output.show_next(&EventView::from(event))?;
+        }
+        *since = (*since).max(message.revision);
+    }
+    Ok(())
 }

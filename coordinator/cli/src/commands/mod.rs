@@ -1,5 +1,6 @@
 //! The command families, one per file: what each takes, asks and prints.
 
+pub mod audit;
 pub mod channel;
 pub mod cluster;
 pub mod completions;
@@ -12,4 +13,5 @@ pub mod package;
 mod pages;
 pub mod rollout;
 pub mod rollout_status;
+pub mod snapshot;
 pub mod token;

@@ -19,7 +19,8 @@ impl Binaries {
     }
 }
 
-fn find(name: &str) -> Result<PathBuf, Failure> {
+/// A program of the product, by its name.
+pub fn find(name: &str) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(Failure::failed)?;
     let beside = own.parent().map(Path::to_path_buf);
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -22,7 +22,7 @@ pub async fn form_cluster(folder: &Folder, dev: &App) -> Result<(), Failure> {
     let status = status(dev).await?;
     if status.condition == "uninitialized" {
         let peers = folder.endpoints().iter().skip(1).map(ToString::to_string).collect();
-        let request = v1::InitClusterRequest { peers };
+        let request = v1::InitClusterRequest { peers, options: options("make the cluster") };
         dev.client.call_first(request, async |channel, request| clusters(channel).init(request).await).await?;
     }
     until("the peers have elected no leader", async || {

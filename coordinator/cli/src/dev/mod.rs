@@ -26,6 +26,7 @@ use crate::client::Client;
 use crate::commands::events;
 use crate::failure::{Exit, Failure, Outcome};
 use binaries::Binaries;
+pub use binaries::find as find_program;
 use children::Children;
 use folder::Folder;
 

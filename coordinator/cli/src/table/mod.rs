@@ -1,5 +1,6 @@
 //! Views as people see them. One family per file; each fits the page's width.
 
+mod audit;
 mod channel;
 mod cluster;
 mod event;
@@ -8,6 +9,7 @@ mod group;
 mod node;
 mod plan;
 mod rollout;
+mod snapshot;
 mod token;
 
 pub use rollout::{rollout_header, step_note};

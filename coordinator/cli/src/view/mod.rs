@@ -7,6 +7,7 @@
 //!
 //! Fields may be added; none is renamed, removed or given another meaning.
 
+mod audit;
 mod channel;
 mod cluster;
 mod common;
@@ -16,10 +17,12 @@ mod group;
 mod node;
 mod plan;
 mod rollout;
+mod snapshot;
 mod token;
 
 use serde::Serialize;
 
+pub use audit::{AuditRecordView, CopyView, ProblemView, VerificationView};
 pub use channel::{ChannelView, PromotionView};
 pub use cluster::{ClusterView, PeerView, PeersView};
 pub use common::{WaitingOnView, short_release};
@@ -29,6 +32,7 @@ pub use group::{GroupView, MemberView};
 pub use node::NodeView;
 pub use plan::PlanView;
 pub use rollout::{History, RolloutView, StepView};
+pub use snapshot::SnapshotView;
 pub use token::TokenView;
 
 /// Several things, as of one revision.

@@ -38,6 +38,8 @@ snapshots! {
     token_list: "token list",
     channel_list: "channel list",
     events: "events",
+    audit: "audit",
+    audit_verify: "audit --verify",
     explain: "explain r1000",
     cluster_status: "cluster status",
     cluster_init: "cluster init 10.0.0.2:7400",

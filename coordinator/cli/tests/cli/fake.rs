@@ -44,6 +44,9 @@ pub struct Script {
     pub init_peers: Vec<String>,
     pub page_tokens: Vec<String>,
     pub since: Vec<u64>,
+    /// The audit trail, and where its chain stands where that isn't its end.
+    pub audit: Vec<AuditRecord>,
+    pub audit_head: Option<AuditHead>,
     pub is_plan_empty: bool,
     /// Between two answers of a watch.
     pub pace: Duration,
@@ -61,6 +64,7 @@ impl Fake {
         let script = Arc::new(Mutex::new(Script {
             rollout: Some(samples::rollout()),
             node_count: 1,
+            audit: samples::audit(),
             condition: "serving".to_owned(),
             ..Script::default()
         }));
@@ -298,6 +302,25 @@ impl EventService for Service {
             let events =
                 samples::events().into_iter().filter(|event| event.revision > since).take(2).collect::<Vec<_>>();
             ListEventsResponse { revision: events.last().map_or(since, |event| event.revision), events }
+        })
+    }
+
+    async fn audit(&self, request: Request<AuditRequest>) -> Result<Response<AuditResponse>, Status> {
+        let since = request.into_inner().since_revision;
+        self.answer(|script| {
+            script.since.push(since);
+            let all = script.audit.clone();
+            let head = all.last().map(|last| AuditHead { revision: last.revision, hash: last.hash.clone() });
+            let rest: Vec<_> = all.into_iter().filter(|record| record.revision > since).collect();
+            let more = rest.len() > 2;
+            let records: Vec<_> = rest.into_iter().take(2).collect();
+            AuditResponse {
+                revision: records.last().map_or(since, |record| record.revision),
+                records,
+                head: script.audit_head.clone().or(head),
+                answering_peer_id: 2,
+                more,
+            }
         })
     }
 

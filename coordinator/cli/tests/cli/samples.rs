@@ -2,9 +2,9 @@
 
 use prost_types::Timestamp;
 use rollcall_proto::v1::{
-    Channel, ChannelRelease, Event, Explanation, Group, GroupSpec, Health, Instance, Member, Moment, Node,
-    NodeServiceState, Peer, Phase, PhaseTime, PlanRolloutResponse, PlannedBatch, PlannedStep, Policy, Rollout,
-    RolloutStatus, Step, StepFailure, StepTimings, Token, WaitingOn,
+    AuditHead, AuditRecord, Channel, ChannelRelease, Event, Explanation, Group, GroupSpec, Health, Instance, Member,
+    Moment, Node, NodeServiceState, Peer, Phase, PhaseTime, PlanRolloutResponse, PlannedBatch, PlannedStep, Policy,
+    Rollout, RolloutStatus, Step, StepFailure, StepTimings, Token, WaitingOn,
 };
 
 pub const OLD: &str = "acme/redis/7.2.0/20261101000000";
@@ -311,4 +311,27 @@ pub fn peers() -> Vec<Peer> {
         last_heard_ms: (!leader).then_some(40),
     };
     vec![peer(1, true, true), peer(2, false, true), peer(3, false, false)]
+}
+
+/// Records of an audit trail whose older part is gone.
+pub fn audit() -> Vec<AuditRecord> {
+    let mut previous = AuditHead { revision: 990, hash: vec![0x5a; 32] };
+    let mut records = Vec::new();
+    for event in events() {
+        let record = event.message.clone().into_bytes();
+        let hash = blake3::Hasher::new().update(&previous.hash).update(&record).finalize().as_bytes().to_vec();
+        let head = AuditHead { revision: event.revision, hash: hash.clone() };
+        records.push(AuditRecord {
+            revision: event.revision,
+            at: event.at,
+            actor: event.actor.clone(),
+            reason: event.reason.clone(),
+            events: vec![event],
+            record,
+            previous: Some(previous),
+            hash,
+        });
+        previous = head;
+    }
+    records
 }

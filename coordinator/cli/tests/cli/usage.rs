@@ -22,6 +22,9 @@ fn usage_errors_end_with_2_and_name_the_thing() {
         ("group apply -f /nowhere/group.toml", "/nowhere/group.toml"),
         ("group list --ca ca.pem", "TLS is not built yet"),
         ("events --since now", "--since"),
+        ("audit --verify --expect 42", "REVISION:HASH"),
+        ("audit --expect 42:ab", "--verify"),
+        ("snapshot inspect", "FILE"),
         ("cluster add-peer 10.0.0.1", "host:port"),
     ] {
         let output = rollcall().args(line.split(' ').filter(|word| !word.is_empty())).output().unwrap();

@@ -1,7 +1,7 @@
 //! What goes with a write.
 
 use crate::fake::Fake;
-use crate::{code, run, samples, stderr, stdout};
+use crate::{code, rollcall, run, samples, stderr, stdout};
 
 #[test]
 fn options_of_a_write_are_sent() {
@@ -12,6 +12,22 @@ fn options_of_a_write_are_sent() {
     let write = &script.writes[0];
     assert_eq!((write.reason.as_str(), write.request_id.as_str(), write.expected_revision), ("alarm", "mine-1", 7));
     assert!(write.actor.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty()));
+}
+
+#[test]
+fn who_acts_can_be_said_by_option_or_environment() {
+    let fake = Fake::start();
+    run(&fake.endpoint(), "channel create a --actor ann@desk");
+    let by_environment = |actor: &str| {
+        let mut command = rollcall();
+        command.env("ROLLCALL_ACTOR", actor).args(["--endpoints", &fake.endpoint(), "channel", "create", "a"]);
+        command.output().unwrap()
+    };
+    by_environment("ci/release");
+    by_environment("");
+    let actors: Vec<_> = fake.script().writes.iter().map(|write| write.actor.clone()).collect();
+    assert_eq!(actors[..2], ["ann@desk", "ci/release"]);
+    assert!(actors[2].contains('@'), "{actors:?}");
 }
 
 #[test]

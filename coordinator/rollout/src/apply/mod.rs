@@ -104,6 +104,7 @@ impl State {
             reason: proposal.reason.clone(),
             events,
         };
+        self.chain(&record);
         Applied { revision: answered_at, outcome, record }
     }
 }

@@ -32,7 +32,7 @@ use rollcall_ident::{
     RequestId, Revision, RolloutId, SessionEpoch, WallTime,
 };
 
-use crate::{Command, Freeze, Map, Stamp};
+use crate::{ChainHead, Command, Freeze, Map, Stamp};
 
 /// A permanent peer, as the product knows it. Who votes is Raft's business.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -50,6 +50,7 @@ pub struct State {
     pub(crate) now: Stamp,
     pub(crate) feature_level: u32,
     pub(crate) cluster_id: Option<ClusterId>,
+    pub(crate) audit: ChainHead,
     pub(crate) peers: Map<PeerId, Peer>,
     pub(crate) nodes: Map<NodeId, Node>,
     pub(crate) node_names: Map<NodeName, NodeId>,

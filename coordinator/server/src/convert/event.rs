@@ -2,7 +2,7 @@
 
 use rollcall_ident::GroupName;
 use rollcall_proto::v1;
-use rollcall_rollout::HistoryRecord;
+use rollcall_rollout::{ChainHead, ChainedRecord, HistoryRecord, canonical_bytes};
 
 use super::moment;
 
@@ -25,4 +25,24 @@ pub fn events(record: &HistoryRecord, group: Option<&GroupName>) -> Vec<v1::Even
         }
     };
     wanted.map(one).collect()
+}
+
+/// A record of the audit trail.
+pub fn audit_record(chained: &ChainedRecord) -> v1::AuditRecord {
+    let ChainedRecord { previous, record, hash } = chained;
+    v1::AuditRecord {
+        revision: record.revision.0,
+        at: Some(moment(record.stamp)),
+        actor: record.actor.0.clone(),
+        reason: record.reason.clone().unwrap_or_default(),
+        events: events(record, None),
+        record: canonical_bytes(record),
+        previous: Some(audit_head(*previous)),
+        hash: hash.0.to_vec(),
+    }
+}
+
+/// Where the audit chain stands.
+pub fn audit_head(head: ChainHead) -> v1::AuditHead {
+    v1::AuditHead { revision: head.revision.0, hash: head.hash.0.to_vec() }
 }

@@ -23,7 +23,7 @@ mod token;
 pub use agent::{greeting, node_report, orders};
 pub use channel::channel;
 pub use cluster::{peer, quorum_margin};
-pub use event::events;
+pub use event::{audit_head, audit_record, events};
 pub use explain::explanations;
 pub use field::{FieldError, optional, required};
 pub use group::{group, group_patch};

@@ -25,7 +25,7 @@ use super::start_error::StartError;
 use super::tuning::Tuning;
 use super::view::{StateWatch, View};
 use crate::storage::{
-    AppliedState, DataDir, History, Identity, LogMetrics, LogStore, SnapshotStore, StateMachine, Storage,
+    AppliedState, DataDir, History, Identity, LogMetrics, LogStore, Sizes, SnapshotStore, StateMachine, Storage,
 };
 
 /// openraft, with what it runs on here.
@@ -87,7 +87,8 @@ impl Consensus {
     ) -> Result<Self, StartError> {
         let opened = dir.clone();
         // Reads the whole log.
-        let storage = tokio::task::spawn_blocking(move || Storage::open(&opened)).await??;
+        let sizes = Sizes { history_revisions: tuning.history_revisions, ..Sizes::default() };
+        let storage = tokio::task::spawn_blocking(move || Storage::open(&opened, sizes)).await??;
         let Storage { log, state_machine, applied, history, snapshots } = storage;
         let config = tuning.to_config(&identity.cluster.to_string());
         let config = Arc::new(config.map_err(|error| StartError::Tuning { what: error.to_string() })?);

@@ -1,6 +1,8 @@
-//! The numbers with which consensus runs, and why.
+//! The numbers with which a peer runs, and why.
 
 use openraft::{Config, ConfigError, SnapshotPolicy, StepDownPolicy};
+
+use crate::storage::RETAINED_REVISIONS;
 
 /// What may be tuned. The defaults are for production; tests make snapshots small and elections short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub struct Tuning {
     pub keep_entries: u64,
     /// Entries purged at once: each purge is a record in the log, and unlinks whole files only.
     pub purge_batch: u64,
+    /// BOUND: revisions of which a peer keeps the events, for watches and the audit trail.
+    pub history_revisions: u64,
     /// How long a peer may take to check and install a snapshot it has received.
     pub install_snapshot_ms: u64,
 }
@@ -32,6 +36,7 @@ impl Default for Tuning {
             snapshot_every: 5_000,
             keep_entries: 1_000,
             purge_batch: 256,
+            history_revisions: RETAINED_REVISIONS,
             install_snapshot_ms: 60_000,
         }
     }

@@ -16,6 +16,10 @@ use crate::raft::{Consensus, Origin, Peer, View};
 /// BOUND: a request or an answer. Larger ones are refused by both sides before they are read.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
+/// BOUND: an answer of events. All of one revision come at once, and a rollout over 100,000 nodes queues its steps in
+/// one: some 20 MiB.
+pub const MAX_EVENTS_BYTES: usize = 64 << 20;
+
 /// BOUND: calls whose caller sets no deadline: an election and a retry fit.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -60,7 +64,8 @@ pub struct Written {
 impl Call {
     /// Reads it off a request.
     pub fn of<T>(request: &Request<T>) -> Self {
-        let from = request.remote_addr().map_or_else(|| "unknown".to_owned(), |addr| addr.to_string());
+        // Without the port, which is another one for each connection: two of them aren't two people.
+        let from = request.remote_addr().map_or_else(|| "unknown".to_owned(), |addr| addr.ip().to_string());
         let asked = request.metadata().get("grpc-timeout").and_then(|value| parse_timeout(value.to_str().ok()?));
         let time = asked.map_or(DEFAULT_DEADLINE, |asked| asked.min(MAX_DEADLINE).saturating_sub(ANSWER_TIME));
         Self { from, deadline: Instant::now() + time }
@@ -172,13 +177,26 @@ fn proposal(call: &Call, options: v1::WriteOptions, command: Command) -> Result<
     })
 }
 
+/// Who the caller says they are, or else where they call from.
 fn actor(call: &Call, given: String) -> Result<Actor, Status> {
     let actor = if given.is_empty() { call.from.clone() } else { given };
-    bounded("actor", actor, MAX_ACTOR_BYTES).map(Actor)
+    let actor = Actor(bounded("actor", actor, MAX_ACTOR_BYTES)?);
+    if actor.0.chars().any(char::is_control) {
+        return Err(convert::FieldError::new("actor", "has control characters; a name is one line").into());
+    }
+    if actor == Actor::coordinator() {
+        let problem = format!("{:?} is what the coordinator calls itself; say who you are", actor.0);
+        return Err(convert::FieldError::new("actor", problem).into());
+    }
+    Ok(actor)
 }
 
 fn reason(given: String) -> Result<Option<String>, Status> {
     let reason = bounded("reason", given, MAX_REASON_BYTES)?;
+    // Whoever reads it in a terminal must see what was written.
+    if reason.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        return Err(convert::FieldError::new("reason", "has control characters other than line breaks and tabs").into());
+    }
     Ok(Some(reason).filter(|reason| !reason.is_empty()))
 }
 
@@ -206,6 +224,18 @@ pub fn find_node<'a>(state: &'a State, subject: &str) -> Result<&'a Node, Status
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_actor_is_who_was_given_or_else_the_address_and_never_the_coordinator() {
+        let call = Call { from: "10.0.0.9".into(), deadline: Instant::now() };
+        assert_eq!(actor(&call, "ann@desk".into()).unwrap(), Actor("ann@desk".into()));
+        assert_eq!(actor(&call, String::new()).unwrap(), Actor("10.0.0.9".into()));
+        for bad in ["rollcall", "ann\u{1b}[2K", "ann\nbob", &"a".repeat(300)] {
+            assert_eq!(actor(&call, bad.to_owned()).unwrap_err().code(), tonic::Code::InvalidArgument, "{bad:?}");
+        }
+        assert_eq!(reason("two\nlines".into()).unwrap().as_deref(), Some("two\nlines"));
+        assert_eq!(reason("\u{1b}[2K".into()).unwrap_err().code(), tonic::Code::InvalidArgument);
+    }
 
     #[test]
     fn deadlines_of_callers_are_read() {

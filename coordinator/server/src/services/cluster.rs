@@ -20,8 +20,8 @@ impl ClusterService for Clusters {
         request: Request<v1::InitClusterRequest>,
     ) -> Result<Response<v1::InitClusterResponse>, Status> {
         let call = Call::of(&request);
-        let peers = request.into_inner().peers;
-        let origin = Api::origin(&call, None)?;
+        let v1::InitClusterRequest { peers, options } = request.into_inner();
+        let origin = Api::origin(&call, options)?;
         let peer = self.0.peer().clone();
         // It goes on when the caller has gone: half a cluster helps nobody.
         let made = tokio::spawn(async move { peer.init_cluster(&peers, origin).await });

@@ -1,5 +1,6 @@
 //! `EventService`.
 
+use prost::Message as _;
 use rollcall_ident::{GroupName, Revision};
 use rollcall_proto::v1;
 use rollcall_proto::v1::event_service_server::EventService;
@@ -18,6 +19,12 @@ const EVENTS: (usize, usize) = (1_000, 5_000);
 
 /// BOUND: records read at once.
 pub(super) const RECORDS: usize = 512;
+
+/// BOUND: records of the audit trail in an answer, by default and at most.
+const AUDIT_RECORDS: (usize, usize) = (500, 1_000);
+
+/// BOUND: bytes of them, but for a single record that is larger: a quarter of a message.
+const AUDIT_BYTES: usize = 1 << 20;
 
 /// BOUND: records looked at for one answer, wanted or not; whoever wants more goes on from there.
 const MAX_LOOKED_AT: usize = 20_000;
@@ -40,7 +47,7 @@ impl EventService for Events {
         while looked_at < MAX_LOOKED_AT {
             let page = read(consensus.history(), from).await?;
             looked_at += page.records.len();
-            for record in &page.records {
+            for record in page.records.iter().map(|chained| &chained.record) {
                 if found.events.len() >= limit {
                     return Ok(Response::new(found));
                 }
@@ -55,6 +62,39 @@ impl EventService for Events {
             }
         }
         Ok(Response::new(found))
+    }
+
+    async fn audit(&self, request: Request<v1::AuditRequest>) -> Result<Response<v1::AuditResponse>, Status> {
+        let call = Call::of(&request);
+        let v1::AuditRequest { since_revision, limit } = request.into_inner();
+        let limit = convert::page_size(limit, AUDIT_RECORDS.0, AUDIT_RECORDS.1);
+        let consensus = self.0.consensus()?;
+        // Without a leader there is no head that everybody would agree on.
+        let view = consensus.read(call.deadline).await.map_err(|error| convert::not_read(&error))?;
+        recorded(&consensus, view.revision, call.deadline).await;
+        let history = consensus.history();
+        let page = history.read(first(history, since_revision), limit).await;
+        let page = page.map_err(|error| convert::compacted(&error))?;
+        let mut answer = v1::AuditResponse {
+            revision: page.next.0.saturating_sub(1),
+            head: Some(convert::audit_head(view.state.audit_head())),
+            answering_peer_id: consensus.peer_id().0,
+            more: page.next <= page.applied,
+            ..v1::AuditResponse::default()
+        };
+        let mut bytes = 0;
+        for chained in &page.records {
+            let record = convert::audit_record(chained);
+            bytes += record.encoded_len();
+            if bytes > AUDIT_BYTES
+                && let Some(last) = answer.records.last()
+            {
+                (answer.revision, answer.more) = (last.revision, true);
+                break;
+            }
+            answer.records.push(record);
+        }
+        Ok(Response::new(answer))
     }
 
     type WatchStream = Answers<v1::WatchEventsResponse>;
@@ -87,8 +127,12 @@ async fn catch_up(consensus: &Consensus, deadline: Instant) {
         return;
     }
     if let Ok(view) = consensus.read(deadline).await {
-        let mut bounds = consensus.history().subscribe();
-        // A history that is behind for so long is shown as far as it is.
-        let _ = timeout_at(deadline, bounds.wait_for(|bounds| bounds.applied >= view.revision)).await;
+        recorded(consensus, view.revision, deadline).await;
     }
+}
+
+/// Waits until the history reaches `revision`. One that is behind for too long is shown as far as it is.
+async fn recorded(consensus: &Consensus, revision: Revision, deadline: Instant) {
+    let mut bounds = consensus.history().subscribe();
+    let _ = timeout_at(deadline, bounds.wait_for(|bounds| bounds.applied >= revision)).await;
 }

@@ -31,7 +31,7 @@ pub fn watch(
         loop {
             bounds.mark_unchanged();
             let page = read(&history, next).await?;
-            for record in &page.records {
+            for record in page.records.iter().map(|chained| &chained.record) {
                 let events = convert::events(record, group.as_ref());
                 if !events.is_empty() {
                     told = Some(record.revision.0);

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rollcall_ident::Revision;
-use rollcall_rollout::HistoryRecord;
+use rollcall_rollout::{ChainHead, ChainedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// BOUND: how far back watches can resume and the audit trail reaches on a peer. At a few hundred bytes for a revision
-/// it keeps the history, which every snapshot carries, at tens of MiB.
+/// BOUND: how far back watches can resume and the audit trail reaches on a peer, unless it is configured otherwise. At a
+/// few hundred bytes for a revision it keeps the history, which every snapshot carries, at tens of MiB.
 pub const RETAINED_REVISIONS: u64 = 100_000;
 
 /// BOUND: records of one page, whatever a reader asks for.
@@ -29,14 +29,16 @@ pub(super) const QUEUED_COMMANDS: usize = 64;
 /// Consecutive records of the history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryPage {
-    /// The records asked for, in order.
-    pub records: Vec<HistoryRecord>,
+    /// The records asked for, in order, each with its place in the audit chain.
+    pub records: Vec<ChainedRecord>,
     /// Read on from here: behind the last record, or behind [`applied`](Self::applied) when there is no more.
     pub next: Revision,
     /// Everything after this revision is kept.
     pub floor: Revision,
     /// Everything up to this revision has been recorded.
     pub applied: Revision,
+    /// Where the audit chain stands after the last record of all.
+    pub head: ChainHead,
 }
 
 /// Why the history can't be read.
@@ -58,12 +60,13 @@ pub enum HistoryError {
 
 /// What the thread is asked to do.
 pub(super) enum Command {
-    /// Record the events of entries up to `applied`. Records at or below what is there already are skipped.
-    Append { records: Vec<HistoryRecord>, applied: Revision },
+    /// Record the events of entries up to `applied`, where the audit chain stands at `head`. Records at or below what is
+    /// there already are skipped.
+    Append { records: Vec<ChainedRecord>, applied: Revision, head: ChainHead },
     /// Read records from a revision on.
     Read { from: Revision, limit: usize, reply: oneshot::Sender<Result<HistoryPage, HistoryError>> },
-    /// Forget everything and begin again behind `floor`.
-    Reset { floor: Revision },
+    /// Forget everything and begin again behind `floor`, where the audit chain stands at `anchor`.
+    Reset { floor: Revision, anchor: ChainHead },
     /// Answer once everything before is on disk.
     Flush { reply: oneshot::Sender<()> },
 }
@@ -75,6 +78,8 @@ pub struct HistoryBounds {
     pub floor: Revision,
     /// Everything up to this revision has been recorded.
     pub applied: Revision,
+    /// Where the audit chain stands after it.
+    pub head: ChainHead,
 }
 
 /// A handle on the history. Clones share it; dropping the last of them waits until its files are closed.
@@ -152,9 +157,10 @@ impl History {
         let _ = answer.await;
     }
 
-    /// Records what entries up to `applied` did. Waits only if the thread is far behind.
-    pub(super) async fn append(&self, records: Vec<HistoryRecord>, applied: Revision) {
-        self.send(Command::Append { records, applied }).await;
+    /// Records what entries up to `applied` did, where the audit chain stands at `head`. Waits only if the thread is far
+    /// behind.
+    pub(super) async fn append(&self, records: Vec<ChainedRecord>, applied: Revision, head: ChainHead) {
+        self.send(Command::Append { records, applied, head }).await;
     }
 
     /// The thread logs why it ended, if it does. The state machine goes on: nothing depends on the history.

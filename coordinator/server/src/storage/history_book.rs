@@ -4,8 +4,8 @@
 //! about the whole and is written in the same batch as what it speaks of.
 //!
 //! # Invariants
-//! - Each record names the one before it, and the whole names the last: a record that was lost is noticed by whoever
-//!   reads across it.
+//! - Each record names the one before it and the hash of the audit chain there, and the whole names the last: a record
+//!   that was lost is noticed by whoever reads across it, one that was exchanged by whoever verifies the chain.
 //! - Everything here can be deleted: any error makes the caller put the folder aside and begin again.
 
 use std::fs::{self, File};
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use bincode::{Decode, Encode, Kind};
 use rollcall_ident::Revision;
-use rollcall_rollout::HistoryRecord;
+use rollcall_rollout::{ChainHead, ChainedRecord};
 
 use super::files::{create_dir_durable, sync_dir};
-use super::history::{HistoryBounds, HistoryPage, RETAINED_REVISIONS};
+use super::history::{HistoryBounds, HistoryPage};
 
 /// BOUND: sled's cache; its default is 1 GiB.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -47,14 +47,8 @@ const RECORD_PREFIX: u8 = b'r';
 struct MetaV1 {
     floor: Revision,
     applied: Revision,
-    last_record: Revision,
-}
-
-/// A record and the revision of the one before it.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-struct LinkedRecordV1 {
-    previous: Revision,
-    record: HistoryRecord,
+    /// The last record, and the audit chain after it.
+    last: ChainHead,
 }
 
 /// Why the files can't be used any more.
@@ -75,11 +69,13 @@ pub(super) struct Book {
     /// sled's private file: its own `flush` doesn't sync it.
     file: File,
     meta: MetaV1,
+    /// BOUND: revisions that are kept.
+    retained: u64,
 }
 
 impl Book {
     /// Opens the folder. May panic on damage, as sled does.
-    pub(super) fn open(dir: &Path) -> Result<Self, BookError> {
+    pub(super) fn open(dir: &Path, retained: u64) -> Result<Self, BookError> {
         create_dir_durable(dir).map_err(io::Error::from)?;
         remove_half_made_snapshots(dir)?;
         if folder_bytes(dir)? > MAX_DISK_BYTES {
@@ -93,40 +89,42 @@ impl Book {
             None if db.is_empty() => MetaV1::default(),
             None => return Err(BookError::Damaged("its records are there, but not what describes them".into())),
         };
-        Ok(Self { db, file, meta })
+        Ok(Self { db, file, meta, retained })
     }
 
-    /// Makes an empty one that begins behind `floor`.
-    pub(super) fn create(dir: &Path, floor: Revision) -> Result<Self, BookError> {
+    /// Makes an empty one that begins behind `floor`, where the audit chain stands at `anchor`.
+    pub(super) fn create(dir: &Path, retained: u64, floor: Revision, anchor: ChainHead) -> Result<Self, BookError> {
         if dir.exists() {
             fs::remove_dir_all(dir)?;
         }
-        let mut book = Self::open(dir)?;
-        book.meta = MetaV1 { floor, applied: floor, last_record: floor };
+        let mut book = Self::open(dir, retained)?;
+        book.meta = MetaV1 { floor, applied: floor, last: anchor };
         book.db.insert(META_KEY, bincode::seal(Kind::HISTORY, &book.meta))?;
         book.flush()?;
         Ok(book)
     }
 
     pub(super) fn bounds(&self) -> HistoryBounds {
-        HistoryBounds { floor: self.meta.floor, applied: self.meta.applied }
+        HistoryBounds { floor: self.meta.floor, applied: self.meta.applied, head: self.meta.last }
     }
 
     /// Adds the records behind what is there, and moves `applied`.
-    pub(super) fn append(&mut self, records: Vec<HistoryRecord>, applied: Revision) -> Result<(), BookError> {
+    pub(super) fn append(&mut self, records: &[ChainedRecord], applied: Revision) -> Result<(), BookError> {
         let (mut batch, mut keys, mut meta) = (sled::Batch::default(), 0, self.meta);
         for record in records {
-            if record.revision <= meta.applied || record.events.is_empty() {
+            let revision = record.record.revision;
+            if revision <= meta.applied {
                 continue;
             }
-            let revision = record.revision;
-            let linked = LinkedRecordV1 { previous: meta.last_record, record };
-            let sealed = bincode::seal(Kind::HISTORY, &linked);
+            if record.previous != meta.last {
+                return Err(BookError::Damaged(format!("it doesn't lead to what happened at revision {revision}")));
+            }
+            let sealed = bincode::seal(Kind::HISTORY, record);
             for (part, bytes) in sealed.chunks(PART_BYTES).enumerate() {
                 batch.insert(record_key(revision, part).as_slice(), bincode::encode_envelope(Kind::HISTORY, bytes));
                 keys += 1;
             }
-            (meta.last_record, meta.applied) = (revision, revision);
+            (meta.last, meta.applied) = (record.head(), revision);
             if keys >= BATCH_KEYS / 2 {
                 self.commit(std::mem::take(&mut batch), meta)?;
                 keys = 0;
@@ -141,7 +139,7 @@ impl Book {
 
     /// Up to `limit` records from `from` on. The caller has checked that they are kept.
     pub(super) fn read(&self, from: Revision, limit: usize) -> Result<HistoryPage, BookError> {
-        let (mut records, mut bytes) = (Vec::<HistoryRecord>::new(), 0);
+        let (mut records, mut bytes) = (Vec::<ChainedRecord>::new(), 0);
         let mut previous = None;
         let mut parts = self.db.range(record_range(from)).peekable();
         let complete = loop {
@@ -160,21 +158,24 @@ impl Book {
                 parts.next();
             }
             bytes += sealed.len();
-            let linked: LinkedRecordV1 = bincode::open(Kind::HISTORY, &sealed)?;
-            let joined = previous.map_or(linked.previous < from, |previous| linked.previous == previous);
-            if linked.record.revision != revision || !joined {
+            let record: ChainedRecord = bincode::open(Kind::HISTORY, &sealed)?;
+            // What the record says is judged by whoever verifies the chain; here it must only be in its place.
+            let before = record.previous.revision;
+            let joined = previous.map_or(before < from, |previous| before == previous);
+            if record.record.revision != revision || !joined {
                 return Err(BookError::Damaged(format!("records before revision {revision} are missing")));
             }
             previous = Some(revision);
-            records.push(linked.record);
+            records.push(record);
         };
-        let reached = previous.map_or(self.meta.last_record < from, |previous| previous == self.meta.last_record);
-        if complete && !reached {
-            return Err(BookError::Damaged(format!("its last records, up to {}, are missing", self.meta.last_record)));
+        let end = self.meta.last.revision;
+        if complete && !previous.map_or(end < from, |previous| previous == end) {
+            return Err(BookError::Damaged(format!("its last records, up to {end}, are missing")));
         }
-        let last = if complete { self.meta.applied } else { previous.unwrap_or(from) };
-        let MetaV1 { floor, applied, .. } = self.meta;
-        Ok(HistoryPage { records, next: Revision(last.0.max(from.0.saturating_sub(1)) + 1), floor, applied })
+        let reached = if complete { self.meta.applied } else { previous.unwrap_or(from) };
+        let MetaV1 { floor, applied, last: head } = self.meta;
+        let next = Revision(reached.0.max(from.0.saturating_sub(1)) + 1);
+        Ok(HistoryPage { records, next, floor, applied, head })
     }
 
     /// Everything appended is on disk when this returns.
@@ -193,7 +194,7 @@ impl Book {
 
     /// Drops what is older than is kept, a batch at a time.
     fn trim(&mut self) -> Result<(), BookError> {
-        let target = Revision(self.meta.applied.0.saturating_sub(RETAINED_REVISIONS));
+        let target = Revision(self.meta.applied.0.saturating_sub(self.retained));
         if target.0 < self.meta.floor.0 + TRIM_STEP {
             return Ok(());
         }
@@ -271,7 +272,8 @@ fn folder_bytes(dir: &Path) -> Result<u64, BookError> {
 
 #[cfg(test)]
 mod tests {
-    use rollcall_rollout::{Actor, Event, Stamp};
+    use rollcall_ident::Digest;
+    use rollcall_rollout::{Actor, Event, HistoryRecord, Stamp};
 
     use super::*;
 
@@ -289,22 +291,39 @@ mod tests {
         }
     }
 
+    fn chained(records: impl Iterator<Item = HistoryRecord>) -> Vec<ChainedRecord> {
+        let mut head = ChainHead::default();
+        let link = |record| {
+            let record = ChainedRecord::new(head, record);
+            head = record.head();
+            record
+        };
+        records.map(link).collect()
+    }
+
     /// The bytes of format version 1, for ever.
     #[test]
     fn golden_bytes_of_version_1() {
-        let meta = MetaV1 { floor: Revision(1), applied: Revision(300), last_record: Revision(299) };
-        assert_eq!(sealed(&meta), "c5040100070000001a2cf3e101fb2c01fb2b01");
-        let linked = LinkedRecordV1 { previous: Revision(298), record: record(299, "why".into()) };
-        assert_eq!(sealed(&linked), "c50401001a00000092b0bdacfb2a01fb2b01000003616e6e0103776879010506737461626c65");
+        let before = ChainHead { revision: Revision(298), hash: Digest([0xab; 32]) };
+        let record = ChainedRecord::new(before, record(299, "why".into()));
+        let meta = MetaV1 { floor: Revision(1), applied: Revision(300), last: record.head() };
+        assert_eq!(
+            sealed(&meta),
+            "c504010027000000830da9a901fb2c01fb2b012680d2787fc857837f64b77a6de539f429f771d8744ce37ce48e2f3dc61ec072"
+        );
+        assert_eq!(
+            sealed(&record),
+            "c50401005a000000d431a024fb2a01ababababababababababababababababababababababababababababababababfb2b01000003616e6e0103776879010506737461626c652680d2787fc857837f64b77a6de539f429f771d8744ce37ce48e2f3dc61ec072"
+        );
     }
 
     #[test]
     fn a_record_larger_than_a_value_is_split_and_read_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let mut book = Book::create(folder.path(), Revision(0)).unwrap();
-        let records: Vec<_> = (1..80).map(|n| record(n, "x".repeat(n as usize * 7_919 % 200_000))).collect();
+        let mut book = Book::create(folder.path(), 100, Revision(0), ChainHead::default()).unwrap();
+        let records = chained((1..80).map(|n| record(n, "x".repeat(n as usize * 7_919 % 200_000))));
         for record in &records {
-            book.append(vec![record.clone()], record.revision).unwrap();
+            book.append(std::slice::from_ref(record), record.record.revision).unwrap();
         }
         book.flush().unwrap();
         // Whatever a page's size is, all of them come.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rollcall_ident::Revision;
-use rollcall_rollout::HistoryRecord;
+use rollcall_rollout::{ChainHead, ChainedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::error::StorageError;
@@ -24,11 +24,11 @@ const FLUSH_EVERY: u64 = 1024;
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 impl History {
-    /// Opens the history in `dir` and starts its thread. Whatever is wrong with the files, it opens: empty if need be.
+    /// Opens the history in `dir`, which keeps so many revisions, and starts its thread. Whatever is wrong with the files, it opens: empty if need be.
     ///
     /// # Errors
     /// Only if the thread can't be started.
-    pub(super) fn open(dir: &Path) -> Result<Self, StorageError> {
+    pub(super) fn open(dir: &Path, retained: u64) -> Result<Self, StorageError> {
         let (commands, queue) = mpsc::channel(QUEUED_COMMANDS);
         let (publish, bounds) = watch::channel(HistoryBounds::default());
         let (opened, wait) = std::sync::mpsc::sync_channel(1);
@@ -36,7 +36,8 @@ impl History {
         let thread = std::thread::Builder::new()
             .name("rollcall-history".into())
             .spawn(move || {
-                let mut keeper = Keeper { dir: path, book: Err("not opened yet".into()), publish, retry_at: None };
+                let book = Err("not opened yet".into());
+                let mut keeper = Keeper { dir: path, retained, book, publish, retry_at: None };
                 keeper.open();
                 // The other side waits for it, or has given up.
                 let _ = opened.send(());
@@ -51,6 +52,7 @@ impl History {
 
 struct Keeper {
     dir: PathBuf,
+    retained: u64,
     /// The open files, or why there are none.
     book: Result<Book, String>,
     publish: watch::Sender<HistoryBounds>,
@@ -59,9 +61,9 @@ struct Keeper {
 
 impl Keeper {
     fn open(&mut self) {
-        match guarded(|| Book::open(&self.dir)) {
+        match guarded(|| Book::open(&self.dir, self.retained)) {
             Ok(book) => self.book = Ok(book),
-            Err(reason) => self.begin_again(Revision(0), &reason),
+            Err(reason) => self.begin_again(Revision(0), ChainHead::default(), &reason),
         }
         self.publish_bounds();
     }
@@ -70,9 +72,9 @@ impl Keeper {
         let mut flushed = self.publish.borrow().applied;
         while let Some(command) = queue.blocking_recv() {
             match command {
-                Command::Append { records, applied } => self.append(records, applied),
+                Command::Append { records, applied, head } => self.append(&records, applied, head),
                 Command::Read { from, limit, reply } => self.answer(from, limit, reply),
-                Command::Reset { floor } => self.reset(floor),
+                Command::Reset { floor, anchor } => self.reset(floor, anchor),
                 Command::Flush { reply } => {
                     self.flush();
                     let _ = reply.send(());
@@ -88,13 +90,13 @@ impl Keeper {
         self.close();
     }
 
-    fn append(&mut self, records: Vec<HistoryRecord>, applied: Revision) {
+    fn append(&mut self, records: &[ChainedRecord], applied: Revision, head: ChainHead) {
         if self.book.is_err() && self.retry_at.is_some_and(|at| Instant::now() >= at) {
-            self.begin_again(applied, "it couldn't be made anew before");
+            self.begin_again(applied, head, "it couldn't be made anew before");
         }
         let Ok(book) = &mut self.book else { return };
         if let Err(reason) = guarded(|| book.append(records, applied)) {
-            self.begin_again(applied, &reason);
+            self.begin_again(applied, head, &reason);
         }
         self.publish_bounds();
     }
@@ -107,7 +109,7 @@ impl Keeper {
 
     fn read(&mut self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
         let book = self.book.as_ref().map_err(|reason| HistoryError::Unavailable { reason: reason.clone() })?;
-        let HistoryBounds { floor, applied } = book.bounds();
+        let HistoryBounds { floor, applied, head } = book.bounds();
         // The entry at index 0 sets the first membership and has no events: who asks for everything starts at 1.
         let from = Revision(from.0.max(1));
         if from <= floor {
@@ -116,30 +118,30 @@ impl Keeper {
         match guarded(|| book.read(from, limit.clamp(1, MAX_PAGE_RECORDS))) {
             Ok(page) => Ok(page),
             Err(reason) => {
-                self.begin_again(applied, &reason);
+                self.begin_again(applied, head, &reason);
                 self.publish_bounds();
                 Err(HistoryError::Unavailable { reason })
             }
         }
     }
 
-    fn reset(&mut self, floor: Revision) {
+    fn reset(&mut self, floor: Revision, anchor: ChainHead) {
         self.close();
-        self.create(floor);
+        self.create(floor, anchor);
         self.publish_bounds();
     }
 
     fn flush(&mut self) {
         let Ok(book) = &self.book else { return };
         if let Err(reason) = guarded(|| book.flush()) {
-            let applied = self.publish.borrow().applied;
-            self.begin_again(applied, &reason);
+            let HistoryBounds { applied, head, .. } = *self.publish.borrow();
+            self.begin_again(applied, head, &reason);
             self.publish_bounds();
         }
     }
 
-    /// Puts the folder aside and starts an empty one behind `floor`.
-    fn begin_again(&mut self, floor: Revision, reason: &str) {
+    /// Puts the folder aside and starts an empty one behind `floor`, where the audit chain stands at `anchor`.
+    fn begin_again(&mut self, floor: Revision, anchor: ChainHead, reason: &str) {
         tracing::warn!(
             folder = %self.dir.display(), reason, floor = floor.0,
             "the event history on this disk can't be used: it is put aside and begins anew; what was recorded before \
@@ -153,11 +155,11 @@ impl Keeper {
         {
             tracing::warn!(folder = %self.dir.display(), %error, "the damaged history can't be put aside");
         }
-        self.create(floor);
+        self.create(floor, anchor);
     }
 
-    fn create(&mut self, floor: Revision) {
-        self.book = guarded(|| Book::create(&self.dir, floor));
+    fn create(&mut self, floor: Revision, anchor: ChainHead) {
+        self.book = guarded(|| Book::create(&self.dir, self.retained, floor, anchor));
         self.retry_at = None;
         if let Err(reason) = &self.book {
             tracing::error!(

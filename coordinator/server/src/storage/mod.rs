@@ -16,6 +16,7 @@
 //! # Deliberately absent
 //! Decisions: what a command means is in `rollcall-rollout`, who leads is openraft's.
 
+mod chain;
 mod disk;
 mod error;
 mod files;
@@ -30,6 +31,7 @@ mod log_torn;
 mod recover;
 mod snapshot_build;
 mod snapshot_file;
+mod snapshot_inspect;
 mod snapshot_store;
 mod state_machine;
 pub mod types;
@@ -40,8 +42,9 @@ pub use error::StorageError;
 pub use history::{History, HistoryBounds, HistoryError, HistoryPage, RETAINED_REVISIONS};
 pub use identity::{DataDir, Identity};
 pub use log_store::{LogMetrics, LogStore};
-pub use recover::Storage;
+pub use recover::{Sizes, Storage};
 pub use snapshot_build::SnapshotBuilder;
 pub use snapshot_file::SnapshotFile;
+pub use snapshot_inspect::{HistoryContents, SnapshotContents, StateCounts, inspect_snapshot};
 pub use snapshot_store::{SnapshotReceiver, SnapshotStore};
 pub use state_machine::{AppliedState, StateMachine};

@@ -2,7 +2,7 @@
 //! damaged; what is started with must fit.
 
 use rollcall_ident::Revision;
-use rollcall_rollout::HistoryRecord;
+use rollcall_rollout::{ChainHead, ChainedRecord};
 use tokio::sync::watch;
 
 use super::error::StorageError;
@@ -17,6 +17,21 @@ use super::state_machine::{AppliedState, StateMachine};
 const LOG_DIR: &str = "log";
 const SNAPSHOT_DIR: &str = "snapshots";
 const HISTORY_DIR: &str = "history";
+
+/// How large files and histories get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Of a file of the log. Tests want many of them from a few entries.
+    pub log_chunk_bytes: usize,
+    /// BOUND: revisions of which the events are kept.
+    pub history_revisions: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { log_chunk_bytes: log_open::CHUNK_BYTES, history_revisions: RETAINED_REVISIONS }
+    }
+}
 
 /// Everything durable of a peer, opened.
 pub struct Storage {
@@ -38,33 +53,24 @@ impl Storage {
     ///
     /// # Errors
     /// [`StorageError`] says what to do. Nothing that is damaged is used.
-    pub fn open(dir: &DataDir) -> Result<Self, StorageError> {
-        Self::open_chunked(dir, log_open::CHUNK_BYTES)
-    }
-
-    /// [`open`](Self::open) with log files of another size: tests want many of them from a few entries.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    #[doc(hidden)]
-    pub fn open_chunked(dir: &DataDir, chunk_bytes: usize) -> Result<Self, StorageError> {
+    pub fn open(dir: &DataDir, sizes: Sizes) -> Result<Self, StorageError> {
         // On a thread of its own: it waits for the history's thread, which tokio forbids on the threads of a runtime.
         std::thread::scope(|scope| {
-            let opening = scope.spawn(|| Self::open_here(dir, chunk_bytes));
+            let opening = scope.spawn(|| Self::open_here(dir, sizes));
             opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
-    fn open_here(dir: &DataDir, chunk_bytes: usize) -> Result<Self, StorageError> {
-        let log = LogStore::open_chunked(&dir.path().join(LOG_DIR), chunk_bytes)?;
+    fn open_here(dir: &DataDir, sizes: Sizes) -> Result<Self, StorageError> {
+        let log = LogStore::open_chunked(&dir.path().join(LOG_DIR), sizes.log_chunk_bytes)?;
         let (snapshots, loaded) = SnapshotStore::open(&dir.path().join(SNAPSHOT_DIR))?;
-        let history = History::open(&dir.path().join(HISTORY_DIR))?;
+        let history = History::open(&dir.path().join(HISTORY_DIR), sizes.history_revisions)?;
         let start = match (snapshots.current(), &loaded) {
             (Some(current), Some(loaded)) => AppliedState::from_snapshot(&current.meta, loaded.state.clone()),
             _ => AppliedState::default(),
         };
         check_log_reaches(dir, &log, &start)?;
-        refill_if_doubtful(&history, &log, &snapshots, loaded.as_ref(), &start)?;
+        refill_if_doubtful(&history, sizes.history_revisions, &log, &snapshots, loaded.as_ref(), &start)?;
         let state_machine = StateMachine::new(start, history.clone(), snapshots.clone());
         let applied = state_machine.subscribe();
         Ok(Self { log, state_machine, applied, history, snapshots })
@@ -92,14 +98,15 @@ fn check_log_reaches(dir: &DataDir, log: &LogStore, start: &AppliedState) -> Res
 /// recorded again while the log is re-applied.
 fn refill_if_doubtful(
     history: &History,
+    retained: u64,
     log: &LogStore,
     snapshots: &SnapshotStore,
     loaded: Option<&Loaded>,
     start: &AppliedState,
 ) -> Result<(), StorageError> {
-    let HistoryBounds { floor, applied } = history.bounds();
+    let HistoryBounds { floor, applied, .. } = history.bounds();
     let snapshot_floor = loaded.map_or(Revision(0), |loaded| loaded.history_floor);
-    let expected_floor = snapshot_floor.max(Revision(applied.0.saturating_sub(RETAINED_REVISIONS)));
+    let expected_floor = snapshot_floor.max(Revision(applied.0.saturating_sub(retained)));
     // Entries are committed before they are recorded, so the log reaches at least as far, unless it isn't the log that
     // this history came from.
     let (_, last) = log.bounds().map_err(|error| StorageError::io("read", "the Raft log", error))?;
@@ -116,7 +123,7 @@ fn refill_if_doubtful(
     match (snapshots.current(), loaded) {
         (Some(current), Some(loaded)) => fill_history(history, &current.snapshot, loaded),
         _ => {
-            history.send_blocking(Command::Reset { floor: Revision(0) });
+            history.send_blocking(Command::Reset { floor: Revision(0), anchor: ChainHead::default() });
             Ok(())
         }
     }
@@ -125,12 +132,15 @@ fn refill_if_doubtful(
 /// Replaces the history by the one in a snapshot.
 pub(super) fn fill_history(history: &History, file: &SnapshotFile, contents: &Loaded) -> Result<(), StorageError> {
     let last = Revision(contents.head.last_log_id.map_or(0, |last| last.index));
-    history.send_blocking(Command::Reset { floor: contents.history_floor });
-    file.load(|records: Vec<HistoryRecord>| {
-        let applied = records.last().map_or(contents.history_floor, |record| record.revision);
-        history.send_blocking(Command::Append { records, applied });
+    let Loaded { history_floor, anchor, .. } = *contents;
+    history.send_blocking(Command::Reset { floor: history_floor, anchor });
+    file.load(|records: Vec<ChainedRecord>| {
+        if let Some((applied, head)) = records.last().map(|record| (record.record.revision, record.head())) {
+            history.send_blocking(Command::Append { records, applied, head });
+        }
         Ok(())
     })?;
-    history.send_blocking(Command::Append { records: Vec::new(), applied: last });
+    let head = contents.state.audit_head();
+    history.send_blocking(Command::Append { records: Vec::new(), applied: last, head });
     Ok(())
 }

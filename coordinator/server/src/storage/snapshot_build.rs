@@ -1,8 +1,9 @@
 //! Building a snapshot: from a copy of the state, beside the path on which entries are applied.
 
 use rollcall_ident::Revision;
-use rollcall_rollout::State;
+use rollcall_rollout::{ChainHead, State};
 
+use super::chain::ChainWalk;
 use super::error::StorageError;
 use super::history::{History, HistoryError, MAX_PAGE_RECORDS};
 use super::snapshot_file::{HeadV1, SnapshotWriter};
@@ -30,22 +31,30 @@ impl SnapshotBuilder {
             membership: (&self.view.membership).into(),
         };
         let (mut writer, path) = self.snapshots.create(head, State::clone(&self.view.state))?;
-        let floor = self.copy_history(&mut writer)?;
-        writer.finish(floor)?;
+        let Copied { floor, anchor } = self.copy_history(&mut writer)?;
+        writer.finish(floor, anchor)?;
         self.snapshots.publish(self.view.meta(), &path)
     }
 
-    /// Copies the history up to this view, and tells after which revision the copy is complete.
-    fn copy_history(&self, writer: &mut SnapshotWriter) -> Result<Revision, StorageError> {
+    /// Copies the history up to this view.
+    fn copy_history(&self, writer: &mut SnapshotWriter) -> Result<Copied, StorageError> {
         let last = self.view.revision();
+        let nothing = Copied { floor: last, anchor: self.view.state.audit_head() };
         let mut floor = self.history.bounds().floor;
+        let mut chain = ChainWalk::default();
         let mut next = Revision(floor.0 + 1);
         while next <= last {
             match self.history.read_blocking(next, MAX_PAGE_RECORDS) {
-                Ok(page) if page.applied < last => return Ok(last),
+                Ok(page) if page.applied < last => return Ok(nothing),
                 Ok(page) => {
                     next = page.next;
-                    let records: Vec<_> = page.records.into_iter().filter(|record| record.revision <= last).collect();
+                    let records: Vec<_> =
+                        page.records.into_iter().filter(|record| record.record.revision <= last).collect();
+                    // INVARIANT I-18: only what leads to the head in the state travels on.
+                    for broken in records.iter().filter_map(|record| chain.take(record).err()) {
+                        warn_of_broken_chain(broken);
+                        floor = broken;
+                    }
                     if !records.is_empty() {
                         writer.page(records)?;
                     }
@@ -53,12 +62,34 @@ impl SnapshotBuilder {
                 // Trimmed while it is read: the copy is complete from here on only.
                 Err(HistoryError::Compacted { floor: trimmed }) => {
                     floor = trimmed;
+                    chain = ChainWalk::default();
                     next = Revision(floor.0 + 1);
                 }
                 // A snapshot without history is a snapshot; its readers are told that there is none.
-                Err(HistoryError::Unavailable { .. }) => return Ok(last),
+                Err(HistoryError::Unavailable { .. }) => return Ok(nothing),
             }
         }
-        Ok(floor.min(last))
+        match chain.anchor(nothing.anchor) {
+            Ok(anchor) => Ok(Copied { floor: floor.min(last), anchor }),
+            Err(broken) => {
+                warn_of_broken_chain(broken);
+                Ok(nothing)
+            }
+        }
     }
+}
+
+/// After which revision the copy of the history is complete, and where the audit chain stands before its first record.
+struct Copied {
+    floor: Revision,
+    anchor: ChainHead,
+}
+
+fn warn_of_broken_chain(revision: Revision) {
+    tracing::error!(
+        revision = revision.0,
+        "the event history on this disk was changed at revision {revision}: snapshots don't carry it. `rollcall audit \
+         --verify` with all peers as endpoints says which copies are whole; this one is filled again if the peer is \
+         stopped, its `history` folder moved away, and the peer started"
+    );
 }

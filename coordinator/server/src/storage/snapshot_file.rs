@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bincode::{CodecError, Decode, Encode, HEADER_BYTES, Kind};
 use bytes::Bytes;
 use rollcall_ident::Revision;
-use rollcall_rollout::{HistoryRecord, State};
+use rollcall_rollout::{ChainHead, ChainedRecord, State};
 
 use super::disk::{LogIdV1, StoredMembershipV1};
 use super::error::{IoContext as _, StorageError};
@@ -33,12 +33,14 @@ pub(super) struct HeadV1 {
 enum SectionV1 {
     Head(HeadV1),
     State(State),
-    History(Vec<HistoryRecord>),
+    History(Vec<ChainedRecord>),
     /// What is retained of the history is trimmed while it is read, so only the end knows after which revision the
     /// pages are complete.
     End {
         pages: u32,
         history_floor: Revision,
+        /// The audit chain before the first record behind the floor.
+        anchor: ChainHead,
     },
 }
 
@@ -110,7 +112,7 @@ impl SnapshotFile {
     /// Reads and checks all of it; the history goes to `page`, page by page.
     pub(super) fn load(
         &self,
-        mut page: impl FnMut(Vec<HistoryRecord>) -> Result<(), StorageError>,
+        mut page: impl FnMut(Vec<ChainedRecord>) -> Result<(), StorageError>,
     ) -> Result<Loaded, StorageError> {
         let mut sections = Sections { from: BufReader::new(At { file: &self.file, offset: 0 }), left: self.bytes };
         let damaged = |what: &str| StorageError::damaged(&self.path, what);
@@ -118,10 +120,10 @@ impl SnapshotFile {
         let SectionV1::Head(head) = next()? else { return Err(damaged("it doesn't begin with a head")) };
         let SectionV1::State(state) = next()? else { return Err(damaged("no state follows its head")) };
         let mut found = 0;
-        let (pages, history_floor) = loop {
+        let (pages, history_floor, anchor) = loop {
             match next()? {
                 SectionV1::History(records) => page(records)?,
-                SectionV1::End { pages, history_floor } => break (pages, history_floor),
+                SectionV1::End { pages, history_floor, anchor } => break (pages, history_floor, anchor),
                 SectionV1::Head(_) | SectionV1::State(_) => return Err(damaged("a second head or state")),
             }
             found += 1;
@@ -132,7 +134,7 @@ impl SnapshotFile {
         if sections.left != 0 {
             return Err(damaged("something is behind its end"));
         }
-        Ok(Loaded { head, state, history_floor })
+        Ok(Loaded { head, state, history_floor, anchor })
     }
 }
 
@@ -143,6 +145,8 @@ pub(super) struct Loaded {
     pub state: State,
     /// The history holds every event after this revision.
     pub history_floor: Revision,
+    /// The audit chain before the first of those.
+    pub anchor: ChainHead,
 }
 
 impl Loaded {
@@ -212,14 +216,15 @@ impl SnapshotWriter {
         Ok(writer)
     }
 
-    pub(super) fn page(&mut self, records: Vec<HistoryRecord>) -> Result<(), StorageError> {
+    pub(super) fn page(&mut self, records: Vec<ChainedRecord>) -> Result<(), StorageError> {
         self.pages += 1;
         self.section(&SectionV1::History(records))
     }
 
-    /// Ends the file, whose history is complete after `history_floor`, and syncs it.
-    pub(super) fn finish(mut self, history_floor: Revision) -> Result<(), StorageError> {
-        self.section(&SectionV1::End { pages: self.pages, history_floor })?;
+    /// Ends the file, whose history is complete after `history_floor` and continues the audit chain from `anchor`, and
+    /// syncs it.
+    pub(super) fn finish(mut self, history_floor: Revision, anchor: ChainHead) -> Result<(), StorageError> {
+        self.section(&SectionV1::End { pages: self.pages, history_floor, anchor })?;
         let Self { to, path, .. } = self;
         let file = to.into_inner().map_err(io::IntoInnerError::into_error).at("write", &path)?;
         file.sync_all().at("sync", &path)
@@ -233,6 +238,8 @@ impl SnapshotWriter {
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
+
+    use rollcall_ident::Digest;
 
     use super::super::disk::MembershipV1;
     use super::super::types::PeerNode;
@@ -253,6 +260,11 @@ mod tests {
         let head = HeadV1 { last_log_id: Some(LogIdV1 { term: 3, index: 300 }), membership };
         assert_eq!(sealed(&SectionV1::Head(head)), "c5030100120000007b3b8026000103fb2c01010100010101010103613a31");
         assert_eq!(sealed(&SectionV1::History(Vec::new())), "c5030100020000007cebd06c0200");
-        assert_eq!(sealed(&SectionV1::End { pages: 2, history_floor: Revision(7) }), "c503010003000000d3943a80030207");
+        let anchor = ChainHead { revision: Revision(6), hash: Digest([0xab; 32]) };
+        let end = SectionV1::End { pages: 2, history_floor: Revision(7), anchor };
+        assert_eq!(
+            sealed(&end),
+            "c503010024000000926f37db03020706abababababababababababababababababababababababababababababababab"
+        );
     }
 }

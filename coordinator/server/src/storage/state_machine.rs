@@ -13,7 +13,7 @@ use futures::{Stream, StreamExt as _};
 use openraft::storage::{ApplyResponder, EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend};
 use rollcall_ident::Revision;
-use rollcall_rollout::{Applied, State};
+use rollcall_rollout::{Applied, ChainedRecord, State};
 use tokio::sync::watch;
 
 use super::history::History;
@@ -81,11 +81,13 @@ impl StateMachine {
         let last_applied = last.log_id;
         let (mut membership, mut records, mut answers) = (None, Vec::new(), Vec::new());
         for (entry, responder) in batch {
+            let previous = self.state.audit_head();
             let applied = self.apply_entry(entry, &mut membership);
             if let Some(applied) = &applied
-                && !applied.record.events.is_empty()
+                && self.state.audit_head() != previous
             {
-                records.push(applied.record.clone());
+                let hash = self.state.audit_head().hash;
+                records.push(ChainedRecord { previous, record: applied.record.clone(), hash });
             }
             if let Some(responder) = responder {
                 answers.push((responder, applied));
@@ -99,7 +101,7 @@ impl StateMachine {
                 published.membership = membership;
             }
         });
-        self.history.append(records, Revision(last_applied.index)).await;
+        self.history.append(records, Revision(last_applied.index), self.state.audit_head()).await;
         // ORDER: answered last, so that an answer never runs ahead of what can be read here.
         for (responder, applied) in answers {
             answer(responder, applied);

@@ -149,7 +149,7 @@ impl Cluster {
     pub async fn of(count: usize) -> Self {
         let cluster = Self::blank(count).await;
         let peers = cluster.addresses()[1..].to_vec();
-        cluster.peers[0].clusters().await.init(v1::InitClusterRequest { peers }).await.unwrap();
+        cluster.peers[0].clusters().await.init(v1::InitClusterRequest { peers, options: None }).await.unwrap();
         for peer in &cluster.peers {
             eventually("every peer sees the leader", || async {
                 (peer.status().await.condition == "serving").then_some(())

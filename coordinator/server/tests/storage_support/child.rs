@@ -16,7 +16,7 @@ use openraft::type_config::TypeConfigExt as _;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use rollcall_coordinator::storage::types::{Entry, TypeConfig, Vote, log_id};
-use rollcall_coordinator::storage::{DataDir, LogStore, Storage, VoteV1};
+use rollcall_coordinator::storage::{DataDir, LogStore, Sizes, Storage, VoteV1};
 
 use super::sample::entry;
 
@@ -35,7 +35,7 @@ pub fn run(dir: &Path, seed: u64) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(async {
         let dir = DataDir::lock(dir)?;
-        let storage = Storage::open_chunked(&dir, CHUNK_BYTES)?;
+        let storage = Storage::open(&dir, Sizes { log_chunk_bytes: CHUNK_BYTES, ..Sizes::default() })?;
         let rng = SmallRng::seed_from_u64(seed.wrapping_add(generation));
         Child { storage, dir, rng, term: 1, next: 0, snapshot_at: 0 }.run(generation).await
     })

@@ -5,4 +5,6 @@ pub mod child;
 #[cfg(test)]
 pub mod folder;
 pub mod sample;
+#[cfg(test)]
+pub mod tamper;
 pub mod verify;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use openraft::storage::{RaftLogReader as _, RaftLogStorage as _, RaftStateMachine as _};
-use rollcall_coordinator::storage::{DataDir, Storage};
+use rollcall_coordinator::storage::{DataDir, Sizes, Storage};
 use rollcall_ident::Revision;
 
 use super::child::CHUNK_BYTES;
@@ -17,7 +17,7 @@ pub fn run(dir: &Path, acked: u64, purged: u64) -> anyhow::Result<()> {
 
 async fn check(dir: &Path, acked: u64, purged: u64) -> anyhow::Result<()> {
     let dir = DataDir::lock(dir)?;
-    let mut storage = Storage::open_chunked(&dir, CHUNK_BYTES)?;
+    let mut storage = Storage::open(&dir, Sizes { log_chunk_bytes: CHUNK_BYTES, ..Sizes::default() })?;
     let (first_gone, last) = storage.log.bounds()?;
     let last_index = last.map_or(0, |last| last.index);
     ensure!(last_index >= acked, "the log ends at {last_index}, and {acked} was acknowledged");
@@ -79,7 +79,7 @@ async fn check_history(storage: &Storage) -> anyhow::Result<()> {
     while next <= applied {
         let page = storage.history.read(next, 500).await?;
         ensure!(page.applied >= applied, "the history ends at {}, and {applied} was applied", page.applied);
-        let expected = page.records.iter().map(|record| record.revision.0).zip(next.0..);
+        let expected = page.records.iter().map(|record| record.record.revision.0).zip(next.0..);
         for (found, expected) in expected {
             ensure!(found == expected, "the history has {found} where {expected} must be");
         }
