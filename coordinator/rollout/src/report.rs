@@ -82,6 +82,8 @@ pub struct PrefetchReport {
     pub release: ReleaseIdent,
     /// Its digest, or what was wrong and the detail.
     pub outcome: Result<Digest, (String, String)>,
+    /// Whether nodes that run it may go back to an earlier release.
+    pub rollback: bool,
 }
 
 /// What happened to the step that a node holds the token for.

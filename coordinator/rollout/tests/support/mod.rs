@@ -215,7 +215,11 @@ impl World {
         } else {
             Err(("not_found".to_owned(), "no such release".to_owned()))
         };
-        self.report(name, Report::Prefetch(PrefetchReport { group: group(), release: wanted, outcome })).unwrap();
+        self.report(
+            name,
+            Report::Prefetch(PrefetchReport { group: group(), release: wanted, outcome, rollback: true }),
+        )
+        .unwrap();
         true
     }
 

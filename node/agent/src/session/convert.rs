@@ -107,6 +107,7 @@ fn prefetch_report(outcome: PrefetchOutcome) -> v1::PrefetchReport {
         failure: outcome.failure,
         detail: outcome.detail,
         digest: text(outcome.digest),
+        no_rollback: !outcome.rollback,
     }
 }
 
