@@ -88,6 +88,15 @@ pub enum Event {
         /// Which one.
         release: ReleaseIdent,
     },
+    /// The orders want a step that has passed commit point B ended at its next boundary. It isn't unsaid any more: whoever
+    /// ordered it counts on it, and after a crash nobody may be there to say it again.
+    EndOrdered {
+        /// Turned back, or withdrawn.
+        ending: Ending,
+    },
+    /// What stands before the first step of this file, beside the baseline: a step was ended by order after the old
+    /// instance's stop, and no later one has started anything.
+    LeftDown,
 }
 
 impl Event {
@@ -105,7 +114,9 @@ impl Event {
             | Self::NewInstance(_)
             | Self::EndBegun { .. }
             | Self::StepClosed { .. }
-            | Self::ReleaseRemoved { .. } => true,
+            | Self::ReleaseRemoved { .. }
+            | Self::EndOrdered { .. }
+            | Self::LeftDown => true,
             // These two are never settled, so their mark has to be there after a power cut too.
             Self::HookStarted { hook, .. } => matches!(hook, Hook::PreStop | Hook::PostStop),
             Self::HookEnded { .. } | Self::Reported { .. } => false,
@@ -159,6 +170,8 @@ pub enum Outcome {
     },
     /// It failed.
     Failed(Failure),
+    /// The log went on without it (`ready_timeout_action` or `drain_timeout_action` is `force`): its hook was ended.
+    Forced,
 }
 
 /// Why a phase failed.

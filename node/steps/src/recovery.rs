@@ -1,7 +1,7 @@
 //! What the agent does when it starts and finds a journal: for every phase and every point in it, after every kind of
 //! crash. [`TABLE`] is the promise; a test holds it against [`recover`], and `docs/hooks.md` prints it.
 
-use crate::{Action, Event, Facts, Impossible, Phase, ServiceState, Status, StepState, Wanted, decide};
+use crate::{Action, Ending, Event, Facts, Impossible, Phase, ServiceState, Status, Wanted, decide};
 
 /// What to do with the service's process while the step goes on, or waits, or rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub enum ServicePlan {
     LeaveAsIs,
     /// The step is about to start it: re-adopt what the step started, start nothing else.
     AwaitStart,
+    /// A step was ended by order after the stop: what runs is kept running, but nothing is started until a step does.
+    KeepIfUp,
 }
 
 /// What a journal says at the agent's start.
@@ -32,23 +34,28 @@ pub struct Recovery {
 pub fn recover(events: &[Event], facts: &Facts) -> Result<Recovery, Impossible> {
     let state = ServiceState::from_events(events)?;
     let action = state.open_step().map_or(Action::Rest, |step| decide(step, facts, Wanted::NotHeard));
-    let plan = state.open_step().map_or(ServicePlan::KeepUp, ServicePlan::of);
+    let plan = ServicePlan::of(&state);
     Ok(Recovery { state, action, plan })
 }
 
 impl ServicePlan {
-    /// What an open step wants of the process.
+    /// What is wanted of the process, as the journal stands.
     #[must_use]
-    pub fn of(step: &StepState) -> Self {
+    pub fn of(state: &ServiceState) -> Self {
+        let undisturbed = if state.is_left_down { Self::KeepIfUp } else { Self::KeepUp };
+        let Some(step) = state.open_step() else { return undisturbed };
         match &step.status {
-            Status::Opened | Status::Verifying | Status::Ending { .. } | Status::Closed { .. } => Self::KeepUp,
-            Status::Failed { .. } => Self::KeepUp,
             Status::Begun { phase, .. } | Status::Ended { phase } => match phase {
-                Phase::Preparing | Phase::Draining => Self::KeepUp,
+                Phase::Preparing | Phase::Draining => undisturbed,
                 Phase::Stopping | Phase::Installing | Phase::Rebooting | Phase::Verifying => Self::LeaveAsIs,
                 Phase::Starting => Self::AwaitStart,
             },
             Status::Rebooting { .. } => Self::LeaveAsIs,
+            Status::Ending { .. } | Status::Failed { .. } if step.leaves_service_as_is() => Self::KeepIfUp,
+            // After commit point B it needs nobody's leave to bring the service back up, nor after any failure.
+            Status::Ending { .. } if step.stop_begun => Self::KeepUp,
+            Status::Failed { .. } | Status::Ending { ending: Ending::Failed, .. } | Status::Verifying => Self::KeepUp,
+            Status::Opened | Status::Ending { .. } | Status::Closed { .. } => undisturbed,
         }
     }
 }
@@ -155,6 +162,48 @@ const TABLE: &[Row] = {
     ]
 };
 
+/// The same where an end was ordered, and recorded, at that point or earlier.
+type OrderedRow = (Ending, Phase, CrashPoint, [&'static str; 4]);
+
+const ORDERED_TABLE: &[OrderedRow] = {
+    use CrashPoint::{HookRunning, IntentDurable, OutcomeDurable, Reported};
+    use Ending::{TurnedBack, Withdrawn};
+    use Phase::{Installing, Rebooting, Starting, Stopping};
+    const NEVER: &str = "–";
+    const STOP: &str = "go on with stopping";
+    const TURN: &str = "start nothing; `undrain`, close";
+    const TURN_AFTER: &str = "start nothing; let `install` end, `undrain`, close";
+    const TURN_BACK: &str = "record the reboot; start nothing; `undrain`, close";
+    const END: &str = "start nothing; close";
+    const END_AFTER: &str = "start nothing; let `install` end, close";
+    const END_AFTER_INIT: &str = "start nothing; let `init` end, close";
+    const END_BACK: &str = "record the reboot; start nothing; close";
+    &[
+        (TurnedBack, Stopping, IntentDurable, [STOP, STOP, STOP, NEVER]),
+        (TurnedBack, Stopping, HookRunning, [STOP, STOP, STOP, NEVER]),
+        (TurnedBack, Stopping, OutcomeDurable, [TURN, TURN, TURN, NEVER]),
+        (TurnedBack, Stopping, Reported, [TURN, TURN, TURN, NEVER]),
+        (TurnedBack, Installing, IntentDurable, [TURN, TURN, TURN, NEVER]),
+        (TurnedBack, Installing, HookRunning, [TURN_AFTER, TURN_AFTER, TURN, NEVER]),
+        (TurnedBack, Installing, OutcomeDurable, [TURN, TURN, TURN, NEVER]),
+        (TurnedBack, Installing, Reported, [TURN, TURN, TURN, NEVER]),
+        (TurnedBack, Rebooting, OutcomeDurable, [TURN, TURN, TURN_BACK, TURN_BACK]),
+        (TurnedBack, Rebooting, Reported, [TURN, TURN, TURN_BACK, TURN_BACK]),
+        (Withdrawn, Stopping, IntentDurable, [STOP, STOP, STOP, NEVER]),
+        (Withdrawn, Stopping, HookRunning, [STOP, STOP, STOP, NEVER]),
+        (Withdrawn, Stopping, OutcomeDurable, [END, END, END, NEVER]),
+        (Withdrawn, Stopping, Reported, [END, END, END, NEVER]),
+        (Withdrawn, Installing, IntentDurable, [END, END, END, NEVER]),
+        (Withdrawn, Installing, HookRunning, [END_AFTER, END_AFTER, END, NEVER]),
+        (Withdrawn, Installing, OutcomeDurable, [END, END, END, NEVER]),
+        (Withdrawn, Installing, Reported, [END, END, END, NEVER]),
+        (Withdrawn, Rebooting, OutcomeDurable, [END, END, END_BACK, END_BACK]),
+        (Withdrawn, Rebooting, Reported, [END, END, END_BACK, END_BACK]),
+        (Withdrawn, Starting, IntentDurable, [END, END, END, NEVER]),
+        (Withdrawn, Starting, HookRunning, [END_AFTER_INIT, END_AFTER_INIT, END, NEVER]),
+    ]
+};
+
 /// The recovery table, as Markdown.
 #[must_use]
 pub fn recovery_table() -> String {
@@ -164,6 +213,20 @@ pub fn recovery_table() -> String {
     );
     for (phase, point, cells) in TABLE {
         out.push_str(&format!("| {} | {} | {} |\n", phase.name(), point.name(), cells.join(" | ")));
+    }
+    out
+}
+
+/// The recovery table of a step whose end was ordered after commit point B, as Markdown.
+#[must_use]
+pub fn ordered_recovery_table() -> String {
+    let mut out = String::from(
+        "| ordered | phase | dies at | agent | agent and service | power, or a reboot nobody asked for | reboot asked for |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for (ending, phase, point, cells) in ORDERED_TABLE {
+        let ordered = if *ending == Ending::TurnedBack { "turn back" } else { "withdrawn" };
+        out.push_str(&format!("| {ordered} | {} | {} | {} |\n", phase.name(), point.name(), cells.join(" | ")));
     }
     out
 }
@@ -188,14 +251,71 @@ mod tests {
         let process = match recovery.plan {
             ServicePlan::KeepUp => "service up; ",
             ServicePlan::LeaveAsIs | ServicePlan::AwaitStart => "",
+            ServicePlan::KeepIfUp => unreachable!("no end was ordered"),
         };
         let next = match (recovery.action, &recovery.state.step) {
             (Action::AwaitOrders, Some(step)) => {
-                format!("on orders: {}", describe(decide(step, &facts, Wanted::Step(Go::Replace))))
+                // No further than the phase needs: beyond that its hook isn't waited for any more.
+                let go = if step.phase() == Phase::Draining { Go::Drain } else { Go::Replace };
+                let decided = [go, Go::Replace].map(|go| decide(step, &facts, Wanted::Step(go)));
+                let waits = decided[0] == Action::AwaitOrders;
+                format!("on orders: {}", describe(decided[usize::from(waits)]))
             }
             (action, _) => describe(action),
         };
         Some(format!("{process}{next}"))
+    }
+
+    /// The same where `ending` was ordered at this point; none: it can't be, or it can't happen.
+    fn recovered_ordered(ending: Ending, phase: Phase, point: CrashPoint, cause: Cause) -> Option<String> {
+        let [before, after] = [BootId([1; 16]), BootId([2; 16])];
+        if phase != Phase::Rebooting && cause == Cause::AskedReboot {
+            return None;
+        }
+        let mut events = example_journal(phase, point, before)?;
+        events.push(Event::EndOrdered { ending });
+        let boot_id = if matches!(cause, Cause::PowerCut | Cause::AskedReboot) { after } else { before };
+        let facts = Facts { boot_id };
+        let Recovery { mut state, mut action, plan } = recover(&events, &facts).ok()?;
+        assert_ne!(plan, ServicePlan::KeepUp, "{phase:?} {point:?}: the old release would be started");
+        let mut words = Vec::new();
+        if let Action::ComeBack { from, asked_for } = action {
+            let back = Event::Rebooted { from, to: boot_id, asked_for };
+            state.apply(&back).expect("what is decided can be recorded");
+            action = decide(state.open_step()?, &facts, Wanted::NotHeard);
+            words.push("record the reboot; ".to_owned());
+        }
+        if action == Action::Run(Phase::Stopping) {
+            return Some(describe(action));
+        }
+        words.push("start nothing; ".to_owned());
+        if let Action::LetEnd(hook) = action {
+            state.apply(&Event::HookEnded { hook }).expect("what is decided can be recorded");
+            words.push(format!("let `{}` end, ", hook.name()));
+            action = decide(state.open_step()?, &facts, Wanted::NotHeard);
+        }
+        assert_eq!(action, Action::End(ending));
+        words.push(if state.open_step()?.owes_undrain() { "`undrain`, close" } else { "close" }.to_owned());
+        check_left_down(state, ending, boot_id);
+        Some(words.concat())
+    }
+
+    /// From the end on nothing is started, whatever crashes, and whatever the orders that come say.
+    fn check_left_down(mut state: ServiceState, ending: Ending, boot_id: BootId) {
+        for event in [Event::EndBegun { ending, boot_id }, Event::StepClosed { ending, timings: Timings::default() }] {
+            state.apply(&event).expect("what is decided can be recorded");
+            assert_eq!(ServicePlan::of(&state), ServicePlan::KeepIfUp);
+            if let Some(step) = state.open_step() {
+                let next = decide(step, &Facts { boot_id }, Wanted::Step(Go::Finish));
+                assert_eq!(next, Action::End(ending));
+            }
+        }
+        // Nor after the file was compacted, nor before the next step has come to its start.
+        let mut events = state.compacted();
+        events.push(Event::StepOpened(StepOpened { fence: rollcall_ident::Fence(8), ..opened() }));
+        events.push(Event::PhaseBegun { phase: Phase::Preparing, boot_id });
+        let recovery = recover(&events, &Facts { boot_id }).expect("a compacted journal is one of ours");
+        assert_eq!(recovery.plan, ServicePlan::KeepIfUp);
     }
 
     fn describe(action: Action) -> String {
@@ -211,13 +331,13 @@ mod tests {
             }
             Action::Fail(phase, reason) => format!("fail {} ({})", phase.name(), reason.name()),
             Action::Verify => "go on verifying".to_owned(),
+            Action::LetEnd(hook) => format!("let `{}` end", hook.name()),
             Action::End(_) => "`undrain`, close".to_owned(),
         }
     }
 
-    /// A journal that ends at this point of this phase.
-    fn example_journal(phase: Phase, point: CrashPoint, boot_id: BootId) -> Option<Vec<Event>> {
-        let opened = StepOpened {
+    fn opened() -> StepOpened {
+        StepOpened {
             fence: rollcall_ident::Fence(7),
             attempt: 1,
             rollout: rollcall_ident::RolloutId(3),
@@ -227,9 +347,13 @@ mod tests {
             reason: Reason::Update,
             max_reboots: 3,
             reboots: 0,
-        };
-        let instance = Instance { pid: 42, start_time: 99, boot_id, release: opened.to.clone() };
-        let mut events = vec![Event::StepOpened(opened)];
+        }
+    }
+
+    /// A journal that ends at this point of this phase.
+    fn example_journal(phase: Phase, point: CrashPoint, boot_id: BootId) -> Option<Vec<Event>> {
+        let instance = Instance { pid: 42, start_time: 99, boot_id, release: opened().to };
+        let mut events = vec![Event::StepOpened(opened())];
         for earlier in [Phase::Preparing, Phase::Draining, Phase::Stopping, Phase::Installing, Phase::Starting] {
             if earlier >= phase || (phase == Phase::Rebooting && earlier >= Phase::Installing) {
                 break;
@@ -304,8 +428,29 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_prints_the_table() {
+    fn the_table_of_ordered_ends_is_what_recover_does() {
+        let mut rows = Vec::new();
+        for ending in [Ending::TurnedBack, Ending::Withdrawn] {
+            for (phase, point) in Phase::ALL.into_iter().flat_map(|phase| CrashPoint::ALL.map(|point| (phase, point))) {
+                let recovered = |cause| recovered_ordered(ending, phase, point, cause);
+                let cells = Cause::ALL.map(|cause| recovered(cause).unwrap_or_else(|| "–".to_owned()));
+                if cells.iter().any(|cell| cell != "–") {
+                    rows.push((ending, phase, point, cells));
+                }
+            }
+        }
+        let promised: Vec<_> = ORDERED_TABLE
+            .iter()
+            .map(|(ending, phase, point, cells)| (*ending, *phase, *point, cells.map(str::to_owned)))
+            .collect();
+        assert_eq!(rows, promised);
+    }
+
+    #[test]
+    fn the_documentation_prints_the_tables() {
         let page = include_str!("../../../docs/hooks.md");
-        assert!(page.contains(&recovery_table()), "docs/hooks.md should contain:\n{}", recovery_table());
+        for table in [recovery_table(), ordered_recovery_table()] {
+            assert!(page.contains(&table), "docs/hooks.md should contain:\n{table}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rollcall_ident::{Fence, ReleaseIdent};
 
-use crate::{Baseline, Event, Impossible, StepOpened, StepState};
+use crate::{Baseline, Ending, Event, Impossible, StepOpened, StepState};
 
 /// One service, folded from its journal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,6 +17,9 @@ pub struct ServiceState {
     pub previous: Option<ReleaseIdent>,
     /// Releases whose `install` has succeeded here.
     pub installed: BTreeSet<ReleaseIdent>,
+    /// A step was ended by order after the old instance's stop, and nothing was started since: the service stays down
+    /// until a step starts it, or fails.
+    pub is_left_down: bool,
     /// The last step, open or closed.
     pub step: Option<StepState>,
 }
@@ -65,6 +68,7 @@ impl ServiceState {
         match event {
             Event::Baseline(baseline) => self.apply_baseline(baseline, event),
             Event::StepOpened(opened) => self.apply_opened(opened, event),
+            Event::LeftDown => self.apply_left_down(event),
             Event::ReleaseRemoved { release } => {
                 if let Some(step) = &mut self.step {
                     step.apply(event)?;
@@ -79,6 +83,11 @@ impl ServiceState {
                 step.apply(event)?;
                 let to = step.opened.to.clone();
                 let (is_installed, is_switched) = (step.installed, step.switched && !was_switched);
+                if let Event::StepClosed { ending, .. } = event
+                    && (step.stop_begun || *ending == Ending::Failed)
+                {
+                    self.is_left_down = step.leaves_service_as_is();
+                }
                 if is_installed {
                     self.installed.insert(to.clone());
                 }
@@ -98,7 +107,15 @@ impl ServiceState {
             });
         }
         let Baseline { fence, current, previous, installed } = baseline.clone();
-        *self = Self { fence, current, previous, installed, step: None };
+        *self = Self { fence, current, previous, installed, is_left_down: false, step: None };
+        Ok(())
+    }
+
+    fn apply_left_down(&mut self, event: &Event) -> Result<(), Impossible> {
+        if let Some(step) = &self.step {
+            return Err(Impossible { status: Some(step.status.clone()), event: format!("{event:?}") });
+        }
+        self.is_left_down = true;
         Ok(())
     }
 
@@ -123,13 +140,15 @@ impl ServiceState {
 
     /// What a compacted journal begins with.
     #[must_use]
-    pub fn baseline(&self) -> Baseline {
-        Baseline {
+    pub fn compacted(&self) -> Vec<Event> {
+        let baseline = Baseline {
             fence: self.fence,
             current: self.current.clone(),
             previous: self.previous.clone(),
             installed: self.installed.clone(),
-        }
+        };
+        let left_down = self.is_left_down.then_some(Event::LeftDown);
+        std::iter::once(Event::Baseline(baseline)).chain(left_down).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rollcall_ident::{BootId, Fence, RolloutId};
 use rollcall_steps::{
     Action, Ending, Event, Facts, Go, Hook, Instance, OpenRefusal, Outcome, Phase, Reason, RunToken, ServiceState,
-    Status, StepOpened, Timings, Wanted, check_open, decide,
+    Status, StepOpened, Timings, Wanted, check_open, decide, end_to_record,
 };
 
 fn opened(fence: u64, attempt: u32) -> StepOpened {
@@ -106,10 +106,27 @@ impl World {
         self.append(Event::PhaseEnded { phase, outcome: Outcome::Done { hook_ran: true } })
     }
 
-    fn run(&mut self, phase: Phase) -> Result<(), Died> {
+    /// What a log that waits for the service orders at this moment.
+    fn patient(&self) -> Wanted {
+        let Some(step) = self.state().step else { return Wanted::NotHeard };
+        Wanted::Step(match step.status {
+            Status::Opened | Status::Begun { phase: Phase::Preparing, .. } => Go::Prepare,
+            Status::Ended { phase: Phase::Preparing } | Status::Begun { phase: Phase::Draining, .. } => Go::Drain,
+            _ => Go::Finish,
+        })
+    }
+
+    fn run(&mut self, phase: Phase, wanted: Wanted) -> Result<(), Died> {
         self.append(Event::PhaseBegun { phase, boot_id: self.boot_id() })?;
+        let is_forced = |next| matches!(wanted, Wanted::Step(go) if go >= next);
         match phase {
+            Phase::Preparing if is_forced(Go::Drain) => {
+                self.append(Event::PhaseEnded { phase, outcome: Outcome::Forced })
+            }
             Phase::Preparing => self.done(phase),
+            Phase::Draining if is_forced(Go::Replace) => {
+                self.append(Event::PhaseEnded { phase, outcome: Outcome::Forced })
+            }
             Phase::Draining => {
                 self.hook(Hook::Drain)?;
                 self.done(phase)
@@ -142,9 +159,9 @@ impl World {
     fn settle(&mut self, hook: Hook) -> Result<(), Died> {
         *self.settled.entry(hook).or_default() += 1;
         match hook {
-            Hook::Drain => self.run(Phase::Draining),
-            Hook::Install => self.run(Phase::Installing),
-            Hook::Init => self.run(Phase::Starting),
+            Hook::Drain => self.run(Phase::Draining, Wanted::Step(Go::Drain)),
+            Hook::Install => self.run(Phase::Installing, Wanted::NotHeard),
+            Hook::Init => self.run(Phase::Starting, Wanted::NotHeard),
             _ => match self.state().step.unwrap().status {
                 Status::Ending { ending, .. } => self.end(ending),
                 status => unreachable!("{status:?}"),
@@ -167,11 +184,15 @@ impl World {
     /// One action of the agent; true: the step is over.
     fn act(&mut self, wanted: Wanted) -> Result<bool, Died> {
         let Some(step) = self.state().step.filter(|step| !step.is_closed()) else { return Ok(true) };
+        if let Some(ending) = end_to_record(&step, wanted) {
+            self.append(Event::EndOrdered { ending })?;
+            return Ok(false);
+        }
         let facts = Facts { boot_id: self.boot_id() };
         match decide(&step, &facts, wanted) {
             Action::Rest => return Ok(true),
             Action::AwaitOrders | Action::Verify => {}
-            Action::Run(phase) => self.run(phase)?,
+            Action::Run(phase) => self.run(phase, wanted)?,
             Action::Settle(hook) => self.settle(hook)?,
             Action::ComeBack { from, asked_for } => {
                 self.append(Event::Rebooted { from, to: self.boot_id(), asked_for })?;
@@ -180,6 +201,7 @@ impl World {
                 let failure = rollcall_steps::Failure { reason, detail: String::new(), output: String::new() };
                 self.append(Event::PhaseEnded { phase, outcome: Outcome::Failed(failure) })?;
             }
+            Action::LetEnd(hook) => self.append(Event::HookEnded { hook })?,
             Action::End(ending) => self.end(ending)?,
             Action::Reboot => unreachable!("no hook asks for one"),
         }
@@ -194,13 +216,19 @@ fn fault() -> impl Strategy<Value = Fault> {
 proptest! {
     /// Every step ends; each hook is started at most once more than it was settled; what is journalled could have happened.
     #[test]
-    fn nothing_is_started_twice_without_being_settled(faults in prop::collection::vec(fault(), 0..60)) {
+    fn nothing_is_started_twice_without_being_settled(
+        faults in prop::collection::vec(fault(), 0..60), is_forced in any::<bool>(),
+    ) {
         let mut world = World::new(faults);
         while world.state().step.is_none() {
             let _ = world.append(Event::StepOpened(opened(7, 1)));
         }
         let mut turns = 0;
-        while !matches!(world.act(Wanted::Step(Go::Finish)), Ok(true)) {
+        loop {
+            let wanted = if is_forced { Wanted::Step(Go::Finish) } else { world.patient() };
+            if matches!(world.act(wanted), Ok(true)) {
+                break;
+            }
             turns += 1;
             prop_assert!(turns < 500, "it doesn't end: {:?}", world.journal);
         }
@@ -208,6 +236,8 @@ proptest! {
             let settled = world.settled.get(hook).copied().unwrap_or(0);
             prop_assert!(*starts <= 1 + settled, "{hook:?}: {starts} starts, settled {settled} times");
         }
+        // Orders that are past commit point B from the beginning don't wait for a drain.
+        prop_assert_eq!(world.starts.contains_key(&Hook::Drain), !is_forced);
         prop_assert!(world.starts.get(&Hook::PreStop).copied().unwrap_or(0) <= 1);
         let state = world.state();
         prop_assert_eq!(state.fence, Fence(7));
@@ -251,6 +281,48 @@ proptest! {
         if step.stop_begun && !matches!(step.status, Status::Closed { .. }) {
             prop_assert_eq!(step.status, Status::Verifying);
         }
+    }
+
+    /// Once an end after commit point B is recorded nothing is started any more, whatever dies and whatever is heard then;
+    /// only `undrain`, where the step still holds its grant.
+    #[test]
+    fn an_end_that_was_ordered_holds(
+        faults in prop::collection::vec(fault(), 0..60), turns in 0usize..16, is_turn in any::<bool>(),
+    ) {
+        let (order, ending) = match is_turn {
+            true => (Wanted::TurnBack, Ending::TurnedBack),
+            false => (Wanted::Gone, Ending::Withdrawn),
+        };
+        let mut world = World::new(faults);
+        while world.state().step.is_none() {
+            let _ = world.append(Event::StepOpened(opened(7, 1)));
+        }
+        while !world.state().step.unwrap().stop_begun {
+            let _ = world.act(world.patient());
+        }
+        for _ in 0..turns {
+            let _ = world.act(Wanted::Step(Go::Replace));
+        }
+        let _ = world.act(order);
+        let is_recorded = |world: &World| world.state().step.unwrap().end_ordered.is_some();
+        let was_recorded = is_recorded(&world);
+        let started = world.starts.clone();
+        // Heard once; from now on nobody says anything.
+        for _ in 0..200 {
+            let _ = world.act(Wanted::NotHeard);
+        }
+        let step = world.state().step.unwrap();
+        if !was_recorded {
+            // It came too late, or died with the agent that heard it.
+            prop_assert!(matches!(step.status, Status::Verifying | Status::Closed { .. }), "{:?}", step.status);
+            return Ok(());
+        }
+        prop_assert_eq!(&step.status, &Status::Closed { ending });
+        for hook in [Hook::Install, Hook::Init] {
+            prop_assert_eq!(world.starts.get(&hook), started.get(&hook), "{:?} was started again", hook);
+        }
+        prop_assert_eq!(world.starts.contains_key(&Hook::Undrain), is_turn);
+        prop_assert!(world.state().is_left_down);
     }
 
     /// A fence below the highest of the node is refused, whatever the step; so is one try twice.

@@ -55,6 +55,7 @@ fn events() -> Vec<(&'static str, Event)> {
     for phase in Phase::ALL {
         events.push(("PhaseBegun", Event::PhaseBegun { phase, boot_id: NEW }));
         events.push(("PhaseEnded done", Event::PhaseEnded { phase, outcome: Outcome::Done { hook_ran: true } }));
+        events.push(("PhaseEnded forced", Event::PhaseEnded { phase, outcome: Outcome::Forced }));
         events.push(("PhaseEnded failed", Event::PhaseEnded { phase, outcome: Outcome::Failed(failure.clone()) }));
     }
     for hook in Hook::ALL {
@@ -62,6 +63,7 @@ fn events() -> Vec<(&'static str, Event)> {
         events.push(("HookEnded", Event::HookEnded { hook }));
     }
     for ending in [Ending::Finished, Ending::TurnedBack, Ending::Withdrawn, Ending::Failed] {
+        events.push(("EndOrdered", Event::EndOrdered { ending }));
         events.push(("EndBegun", Event::EndBegun { ending, boot_id: NEW }));
         events.push(("StepClosed", Event::StepClosed { ending, timings: Timings::default() }));
     }
@@ -73,9 +75,12 @@ fn allowed() -> Vec<(StatusKind, &'static str, StatusKind)> {
     let mut moves = Vec::new();
     for status in statuses() {
         for (name, event) in events() {
-            for hook in [None, Some(Hook::Drain), Some(Hook::Undrain)] {
+            let hooks = [None, Some(Hook::Drain), Some(Hook::Undrain)];
+            let ends = [None, Some(Ending::TurnedBack)];
+            for (hook, end_ordered) in hooks.into_iter().flat_map(|hook| ends.map(|end| (hook, end))) {
                 let mut step = StepState::open(opened());
                 step.status = status.clone();
+                step.end_ordered = end_ordered;
                 step.old_gone = Some(false);
                 step.hook = hook.map(|hook| HookMark { hook, token: RunToken::default(), ended: false });
                 let from = step.status.kind();

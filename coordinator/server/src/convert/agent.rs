@@ -135,13 +135,18 @@ fn health(health: v1::Health) -> Result<Health, FieldError> {
 }
 
 fn prefetch_report(report: v1::PrefetchReport) -> Result<PrefetchReport, FieldError> {
-    let v1::PrefetchReport { group, release, failure, detail, digest } = report;
+    let v1::PrefetchReport { group, release, failure, detail, digest, no_rollback } = report;
     let outcome = if failure.is_empty() {
         Ok(required::<Digest>("digest", &digest)?)
     } else {
         Err((short("failure", &failure)?, clipped(detail, MAX_DETAIL_BYTES, Keep::Begin)))
     };
-    Ok(PrefetchReport { group: required("group", &group)?, release: required("release", &release)?, outcome })
+    Ok(PrefetchReport {
+        group: required("group", &group)?,
+        release: required("release", &release)?,
+        outcome,
+        rollback: !no_rollback,
+    })
 }
 
 fn step_report(report: v1::StepReport) -> Result<StepReport, FieldError> {

@@ -60,6 +60,8 @@ pub enum Exit {
     Signal(i32),
     /// It outlived its timeout and was killed with its group.
     TimedOut(Duration),
+    /// Nobody waited for it any more: it was ended with its group.
+    CutOff,
     /// It couldn't be started.
     NotStarted(String),
 }
@@ -81,7 +83,7 @@ impl Exit {
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Code(code) => Some(*code),
-            Self::Signal(_) | Self::TimedOut(_) | Self::NotStarted(_) => None,
+            Self::Signal(_) | Self::TimedOut(_) | Self::CutOff | Self::NotStarted(_) => None,
         }
     }
 }
@@ -92,6 +94,7 @@ impl std::fmt::Display for Exit {
             Self::Code(code) => write!(f, "exited with {code}"),
             Self::Signal(signal) => write!(f, "was ended by signal {signal}"),
             Self::TimedOut(limit) => write!(f, "did not end within {limit:?} and was killed with its group"),
+            Self::CutOff => write!(f, "was ended with its group, since nobody waited for it any more"),
             Self::NotStarted(why) => write!(f, "could not be started: {why}"),
         }
     }
@@ -109,9 +112,14 @@ impl From<ExitStatus> for Exit {
 impl HookRun {
     /// Runs the hook to its end.
     pub async fn run(self) -> HookEnd {
+        self.run_unless(std::future::pending()).await
+    }
+
+    /// Runs the hook to its end, or until `cut` completes.
+    pub async fn run_unless(self, cut: impl Future<Output = ()>) -> HookEnd {
         let begun = Instant::now();
         let (exit, output) = match self.start().await {
-            Ok((process, pipes)) => self.attend(process, pipes).await,
+            Ok((process, pipes)) => self.attend(process, pipes, cut).await,
             Err(why) => (Exit::NotStarted(why), HookOutput::default()),
         };
         let took = begun.elapsed();
@@ -133,15 +141,21 @@ impl HookRun {
         Ok((process, Pipes { out, err, out_open: true, err_open: true }))
     }
 
-    async fn attend(&self, mut process: Process, mut pipes: Pipes) -> (Exit, HookOutput) {
+    async fn attend(
+        &self,
+        mut process: Process,
+        mut pipes: Pipes,
+        cut: impl Future<Output = ()>,
+    ) -> (Exit, HookOutput) {
         let environment = &self.environment;
         let mut collector = Collector::open(&self.log, &headline(self.hook, environment));
-        let in_time = tokio::select! {
-            () = process.exited() => true,
+        let ended = tokio::select! {
+            () = process.exited() => None,
             () = pipes.drain_forever(&mut collector) => unreachable!("it never completes"),
-            () = tokio::time::sleep(self.timeout) => false,
+            () = tokio::time::sleep(self.timeout) => Some(Exit::TimedOut(self.timeout)),
+            () = cut => Some(Exit::CutOff),
         };
-        if !in_time {
+        if ended.is_some() {
             process.signal_group(Signal::TERM);
             tokio::select! {
                 () = process.exited() => {}
@@ -152,15 +166,15 @@ impl HookRun {
         // What the hook left behind in its group ends with it. The leader isn't reaped yet, so the group is ours.
         process.signal_group(Signal::KILL);
         process.exited().await;
-        if !in_time {
+        if ended.is_some() {
             let _ = timeout(KILL_GRACE, process.group_gone()).await;
         }
         let status = process.reap();
         let _ = timeout(PIPE_GRACE, pipes.drain_to_end(&mut collector)).await;
-        let exit = match status {
-            _ if !in_time => Exit::TimedOut(self.timeout),
-            Some(status) => Exit::from(status),
-            None => Exit::NotStarted("its exit status is lost".to_owned()),
+        let exit = match (ended, status) {
+            (Some(ended), _) => ended,
+            (None, Some(status)) => Exit::from(status),
+            (None, None) => Exit::NotStarted("its exit status is lost".to_owned()),
         };
         (exit, collector.finish())
     }
@@ -212,9 +226,9 @@ fn open_pipe() -> io::Result<(Receiver, File)> {
     Ok((Receiver::from_owned_fd(OwnedFd::from(reader))?, both))
 }
 
-/// Waits for what an earlier agent's run of a hook has left, draining what it prints; after `limit` it is killed.
-/// How it ended nobody can know.
-pub async fn wait_for_survivor(token: RunToken, limit: Duration, log: &std::path::Path) {
+/// Waits for what an earlier agent's run of a hook has left, draining what it prints; after `limit`, or when `cut`
+/// completes, it is killed. How it ended nobody can know.
+pub async fn wait_for_survivor(token: RunToken, limit: Duration, log: &std::path::Path, cut: impl Future<Output = ()>) {
     let value = token.to_string();
     let found = find_by_environment(HOOK_TOKEN, &value);
     let leader = found.iter().find_map(|(pid, _)| {
@@ -232,9 +246,14 @@ pub async fn wait_for_survivor(token: RunToken, limit: Duration, log: &std::path
                     () = process.exited() => true,
                     () = pipes.drain_forever(&mut collector) => unreachable!("it never completes"),
                     () = tokio::time::sleep(limit) => false,
+                    () = cut => false,
                 }
             }
-            _ => timeout(limit, process.exited()).await.is_ok(),
+            _ => tokio::select! {
+                () = process.exited() => true,
+                () = tokio::time::sleep(limit) => false,
+                () = cut => false,
+            },
         };
         if !ended {
             process.signal_group(Signal::KILL);
@@ -344,7 +363,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         drop(pipes);
-        wait_for_survivor(run.token, LONG, &run.log).await;
+        wait_for_survivor(run.token, LONG, &run.log, std::future::pending()).await;
         assert!(dir.path().join("late").exists(), "it was drained, not killed by SIGPIPE");
         process.exited().await;
         process.reap();

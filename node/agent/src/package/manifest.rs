@@ -41,7 +41,7 @@ pub struct Manifest {
     /// Exit codes of `install` that mean: done, reboot now.
     #[serde(default = "default_reboot_codes")]
     pub reboot_exit_codes: Vec<i32>,
-    /// Whether this release may be rolled back from; for the coordinator.
+    /// Whether nodes that run it may go back to an earlier release; for the coordinator.
     #[serde(default = "yes")]
     pub rollback: bool,
     /// What it binds to; handed through.
@@ -214,6 +214,15 @@ mod tests {
         assert_eq!(manifest.retries(Hook::Install), 2);
         assert_eq!(manifest.rerun(Hook::Install, true), Rerun::Fail);
         assert_eq!(manifest.reboot_exit_codes, [35, 37, 194]);
+    }
+
+    #[test]
+    fn a_release_says_that_there_is_no_way_back() {
+        let head = "ident = \"acme/app/1.0/20260101000000\"\n";
+        assert!(load(head).unwrap().rollback);
+        assert!(!load(&format!("{head}rollback = false\n")).unwrap().rollback);
+        let error = load(&format!("{head}[service]\nrollback = false\n")).unwrap_err();
+        assert!(error.contains("unknown field `rollback`"), "{error}");
     }
 
     #[test]

@@ -12,6 +12,9 @@ pub struct GroupOrders {
     pub step: Option<OrderedStep>,
     /// How samples become health.
     pub health: HealthRules,
+    /// Whether who gave them knew of every grant that this node has seen. Others can't say that a step isn't ordered any
+    /// more: they may not have heard of it yet.
+    pub are_current: bool,
 }
 
 /// A release, and what its digest must be.

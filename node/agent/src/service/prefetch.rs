@@ -17,11 +17,20 @@ use crate::session::PrefetchOutcome;
 /// A source that hasn't got the release yet, or a full disk, may change: asked again by back-off up to this.
 const RETRY_LIMIT: Duration = Duration::from_secs(60);
 
+/// A release that lies on the disk, verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fetched {
+    /// Of what was fetched.
+    pub digest: Digest,
+    /// Whether nodes that run it may go back to an earlier release.
+    pub rollback: bool,
+}
+
 /// Sees that a release lies on the disk, verified, and can be run by the service's driver.
 ///
 /// # Errors
 /// [`FetchError`]
-pub async fn fetch(context: &Arc<ServiceContext>, target: &Target) -> Result<Digest, FetchError> {
+pub async fn fetch(context: &Arc<ServiceContext>, target: &Target) -> Result<Fetched, FetchError> {
     let _one_at_a_time = context.node.fetching.lock().await;
     let (context, target) = (Arc::clone(context), target.clone());
     let work = move || {
@@ -31,7 +40,7 @@ pub async fn fetch(context: &Arc<ServiceContext>, target: &Target) -> Result<Dig
             let problem = "it has no hooks/run, which driver = \"supervise\" needs".to_owned();
             return Err(FetchError::Damaged { ident: target.release, problem });
         }
-        Ok(digest)
+        Ok(Fetched { digest, rollback: release.manifest.rollback })
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
@@ -93,9 +102,9 @@ async fn fetch_until_there(
     }
 }
 
-fn report(context: &ServiceContext, target: &Target, fetched: &Result<Digest, FetchError>) {
+fn report(context: &ServiceContext, target: &Target, fetched: &Result<Fetched, FetchError>) {
     let (failure, detail) = match fetched {
-        Ok(digest) => {
+        Ok(Fetched { digest, .. }) => {
             tracing::info!(group = %context.group, release = %target.release, %digest, "fetched and verified");
             (String::new(), String::new())
         }
@@ -109,6 +118,8 @@ fn report(context: &ServiceContext, target: &Target, fetched: &Result<Digest, Fe
         release: target.release.clone(),
         failure,
         detail,
-        digest: fetched.as_ref().ok().copied(),
+        digest: fetched.as_ref().ok().map(|fetched| fetched.digest),
+        // Of what couldn't be fetched nobody knows; it isn't run either.
+        rollback: fetched.as_ref().map_or(true, |fetched| fetched.rollback),
     });
 }

@@ -67,7 +67,7 @@ fn judge(end: &HookEnd) -> (Health, String, String) {
         Exit::Code(0) => Health::Healthy,
         Exit::Code(1) => Health::Warning,
         Exit::Code(2) => Health::Critical,
-        Exit::Code(_) | Exit::Signal(_) | Exit::TimedOut(_) | Exit::NotStarted(_) => Health::Unknown,
+        Exit::Code(_) | Exit::Signal(_) | Exit::TimedOut(_) | Exit::CutOff | Exit::NotStarted(_) => Health::Unknown,
     };
     let said = last_line(&end.output.tail);
     let detail = match (&end.exit, said) {

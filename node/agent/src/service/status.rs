@@ -1,10 +1,12 @@
 //! How the service stands, put together, and reported when anything in it changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rollcall_ident::{GroupName, ReleaseIdent};
 use rollcall_steps::Instance;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 use super::ServiceContext;
 use super::health::{Health, HealthView};
@@ -49,11 +51,26 @@ impl ServiceStatus {
         }
     }
 
-    /// Whether a report is due after `before`. Another detail alone is none: checks print numbers that always change.
-    fn is_news_after(&self, before: &Self) -> bool {
+    /// What is new after `before`.
+    fn news_after(&self, before: &Self) -> News {
         let detail = before.detail.clone();
-        Self { detail, ..self.clone() } != *before
+        if self == before {
+            News::None
+        } else if (Self { detail, ..self.clone() }) == *before {
+            News::Detail
+        } else {
+            News::Status
+        }
     }
+}
+
+/// What is new in a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    None,
+    /// Only the words: checks print numbers that always change, so they have to wait.
+    Detail,
+    Status,
 }
 
 /// What a status is put together from.
@@ -93,27 +110,46 @@ impl Inputs {
     }
 }
 
-/// Publishes the status for ever, and reports what is news.
+/// Publishes the status for ever, and reports what is news: at once, but another detail alone at most once per interval of
+/// the health check.
 pub(super) async fn publish_status(
     context: Arc<ServiceContext>,
     mut inputs: Inputs,
     status: watch::Sender<ServiceStatus>,
 ) {
-    let mut reported: Option<ServiceStatus> = None;
+    let interval = Duration::from_millis(context.health_check_interval.0);
+    let mut reported: Option<(ServiceStatus, Instant)> = None;
     let mut urged = *inputs.urged.borrow_and_update();
     loop {
         let now = inputs.status(&context.group);
         let urge = *inputs.urged.borrow_and_update();
-        let is_due = urge != urged || reported.as_ref().is_none_or(|before| now.is_news_after(before));
-        if is_due && !now.is_pending {
+        let due_at = match &reported {
+            _ if now.is_pending => None,
+            Some((before, at)) if urge == urged => match now.news_after(before) {
+                News::None => None,
+                News::Detail => Some(*at + interval),
+                News::Status => Some(Instant::now()),
+            },
+            _ => Some(Instant::now()),
+        };
+        status.send_replace(now.clone());
+        if due_at.is_some_and(|at| at <= Instant::now()) {
             context.node.metrics.note_health(&context.group, now.health);
             context.node.outbox.push_status(now.clone());
-            reported = Some(now.clone());
+            reported = Some((now, Instant::now()));
             urged = urge;
+            continue;
         }
-        status.send_replace(now);
-        if inputs.changed().await.is_err() {
-            return;
+        tokio::select! {
+            changed = inputs.changed() => if changed.is_err() { return },
+            () = until(due_at) => {}
         }
+    }
+}
+
+async fn until(due_at: Option<Instant>) {
+    match due_at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use rollcall_ident::ReleaseIdent;
+use rollcall_ident::{ReleaseIdent, Revision};
 use rollcall_steps::{Baseline, Event, Facts, Instance, Milestone, Recovery, ServicePlan, recover};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -71,7 +71,12 @@ impl Service {
 
         let is_running = running.is_some();
         let supervisor = Supervisor::spawn(Arc::clone(&context), running);
-        if recovery.plan == ServicePlan::KeepUp {
+        let is_to_be_up = match recovery.plan {
+            ServicePlan::KeepUp => true,
+            ServicePlan::KeepIfUp => is_running,
+            ServicePlan::LeaveAsIs | ServicePlan::AwaitStart => false,
+        };
+        if is_to_be_up {
             keep_up(&context, &supervisor, recovery.state.current.as_ref(), is_running).await;
         }
         Ok(Self::set_going(context, journal, supervisor, tasks))
@@ -116,8 +121,10 @@ impl Service {
         &self.context.group
     }
 
-    /// New orders.
-    pub fn order(&self, orders: GroupOrders) {
+    /// New orders, as they were at this revision. A fence is the revision of its grant.
+    pub fn order(&self, orders: GroupOrders, revision: Revision) {
+        let are_current = revision.0 >= self.context.node.fence.get().0;
+        let orders = GroupOrders { are_current, ..orders };
         self.orders.send_if_modified(|last| {
             let is_new = last.as_ref() != Some(&orders);
             *last = Some(orders);
@@ -186,6 +193,7 @@ fn log_recovery(context: &ServiceContext, recovery: &Recovery, running: Option<&
         group = %context.group,
         current = %recovery.state.current.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string),
         running = %running.map_or_else(|| "nothing".to_owned(), |instance| instance.pid.to_string()),
+        service = if recovery.state.is_left_down { "left down by order" } else { "to be up" },
         step = %step.map_or_else(|| "none open".to_owned(), |step| format!("{:?}", step.status)),
         next = ?recovery.action,
         "recovered"

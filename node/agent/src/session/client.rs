@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rollcall_ident::GroupName;
+use rollcall_ident::{GroupName, Revision};
 use rollcall_proto::v1::agent_message::Kind as Out;
 use rollcall_proto::v1::agent_service_client::AgentServiceClient;
 use rollcall_proto::v1::peer_message::Kind as In;
@@ -102,6 +102,7 @@ impl Router {
         }
         self.revision = orders.revision;
         tracing::debug!(revision = orders.revision, "orders");
+        let revision = Revision(orders.revision);
         let mut understood = BTreeMap::new();
         let mut garbled = Vec::new();
         for wire in &orders.groups {
@@ -118,7 +119,8 @@ impl Router {
         for (group, service) in &self.services {
             // What can't be understood is no reason to drop what was understood before.
             if !garbled.iter().any(|name| name == group.as_str()) {
-                service.order(understood.remove(group).unwrap_or_else(GroupOrders::default));
+                let orders = understood.remove(group).unwrap_or_else(GroupOrders::default);
+                service.order(orders, revision);
             }
         }
         for group in understood.keys() {

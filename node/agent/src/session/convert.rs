@@ -32,6 +32,8 @@ pub(super) fn group_orders(wire: &v1::GroupOrders) -> Result<(GroupName, GroupOr
             success_threshold: wire.success_threshold.max(1),
             failure_threshold: wire.failure_threshold.max(1),
         },
+        // Known where they meet the node's fence.
+        are_current: false,
     };
     Ok((wire.group.parse()?, orders))
 }
@@ -107,6 +109,7 @@ fn prefetch_report(outcome: PrefetchOutcome) -> v1::PrefetchReport {
         failure: outcome.failure,
         detail: outcome.detail,
         digest: text(outcome.digest),
+        no_rollback: !outcome.rollback,
     }
 }
 

@@ -35,6 +35,8 @@ pub struct PrefetchOutcome {
     pub detail: String,
     /// Of what was fetched.
     pub digest: Option<Digest>,
+    /// Whether nodes that run it may go back to an earlier release.
+    pub rollback: bool,
 }
 
 /// Something that happened to a step.

@@ -30,6 +30,7 @@ impl Engine {
         let Some(release) = self.running_release() else { return self.done(phase, false).await };
         match self.poll_hook(&release, hook, phase, next).await? {
             Polled::Ready { hook_ran } => self.done(phase, hook_ran).await,
+            Polled::Forced => self.forced(phase).await,
             Polled::Failed(failure) => self.fail(phase, failure).await,
             Polled::Interrupted => Ok(()),
         }

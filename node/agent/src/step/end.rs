@@ -1,14 +1,17 @@
-//! The end of a step, however it ends: the current release runs, `undrain` has run where `drain` had begun.
+//! The end of a step, however it ends: the service is up, or left as it is, as the journal says; `undrain` has run where
+//! `drain` had begun.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rollcall_steps::{Ending, Event, Hook, Phase, Status};
+use rollcall_steps::{Ending, Event, Hook, Phase, ServicePlan, Status};
 
-use super::engine::Engine;
+use super::engine::{Engine, lock};
 use super::hooks::failure_of;
 use crate::disk::JournalError;
 use crate::driver::Backoff;
 use crate::hooks::{Exit, HookEnd, HookReason};
+use crate::package::Release;
 
 /// BOUND: an `undrain` that says "call me again" for so long won't come to an end.
 const UNDRAIN_LIMIT: Duration = Duration::from_secs(3600);
@@ -20,7 +23,7 @@ impl Engine {
             self.append(&[Event::EndBegun { ending, boot_id: self.context.node.boot_id }]).await?;
         }
         let step = self.step();
-        if let Some(release) = self.current_release() {
+        if let Some(release) = self.release_to_keep_up() {
             self.supervisor.keep_up(release, HookReason::Step(step.opened.reason)).await;
         }
         if step.owes_undrain()
@@ -34,16 +37,28 @@ impl Engine {
         self.close(ending).await
     }
 
+    /// The release that should be up from now on; none: nothing runs, and nothing is to be started.
+    fn release_to_keep_up(&self) -> Option<Arc<Release>> {
+        let plan = ServicePlan::of(lock(&self.journal).state());
+        match plan {
+            ServicePlan::KeepUp => self.current_release(),
+            ServicePlan::KeepIfUp => self.running_release(),
+            ServicePlan::LeaveAsIs | ServicePlan::AwaitStart => None,
+        }
+    }
+
     /// Runs `undrain` until it is done; its end where it failed.
     async fn undrain(&mut self) -> Result<Option<HookEnd>, JournalError> {
         let Some(release) = self.current_release() else { return Ok(None) };
         let phase = self.step().phase();
+        // Where the service is left down, it won't be any readier when it is asked again.
+        let limit = if self.step().leaves_service_as_is() { Duration::ZERO } else { UNDRAIN_LIMIT };
         let mut backoff = Backoff::standard();
         let begun = Instant::now();
         loop {
             let Some(end) = self.run_hook(&release, Hook::Undrain, phase).await? else { return Ok(None) };
             match end.exit {
-                Exit::Code(75) if begun.elapsed() < UNDRAIN_LIMIT => {
+                Exit::Code(75) if begun.elapsed() < limit => {
                     tokio::time::sleep(backoff.next_delay()).await;
                 }
                 exit => {
@@ -56,6 +71,10 @@ impl Engine {
 
     async fn close(&mut self, ending: Ending) -> Result<(), JournalError> {
         let timings = self.clock.timings();
+        if ending == Ending::TurnedBack {
+            let opened = self.step().opened;
+            self.turned_back = Some((opened.fence, opened.attempt));
+        }
         self.append(&[Event::StepClosed { ending, timings }]).await?;
         tracing::info!(group = %self.context.group, ?ending, ?timings, "step closed");
         self.urge_status();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rollcall_ident::{Fence, ReleaseIdent};
 use rollcall_steps::{
-    Action, Event, Facts, Failure, FailureReason, Go, Milestone, OpenRefusal, Outcome, Phase, StepState, Wanted,
-    check_open, decide,
+    Action, Ending, Event, Facts, Failure, FailureReason, Go, Milestone, OpenRefusal, Outcome, Phase, StepState,
+    Wanted, check_open, decide, end_to_record,
 };
 use tokio::sync::watch;
 
@@ -36,8 +36,8 @@ pub struct Engine {
     pub(super) clock: StepClock,
     /// How many milestones of the step are in the outbox, or were.
     queued: u32,
-    /// The closed step that was last told to be turned back.
-    turned_back: Option<(Fence, u32)>,
+    /// The closed step whose turn back was last reported: while the answer is awaited the orders still ask for it.
+    pub(super) turned_back: Option<(Fence, u32)>,
     /// The exits that the process had before this step started it.
     pub(super) exits_before: u64,
 }
@@ -103,8 +103,14 @@ impl Engine {
                 }
                 continue;
             };
+            let wanted = wanted(&step, orders.as_ref());
+            if let Some(ending) = end_to_record(&step, wanted) {
+                self.append(&[Event::EndOrdered { ending }]).await?;
+                self.log_ordered_end(ending);
+                continue;
+            }
             let facts = Facts { boot_id: self.context.node.boot_id };
-            let action = decide(&step, &facts, wanted(&step, orders.as_ref()));
+            let action = decide(&step, &facts, wanted);
             tracing::debug!(group = %self.context.group, status = ?step.status, ?action, "step");
             match action {
                 Action::Rest | Action::AwaitOrders => self.orders_changed().await,
@@ -120,6 +126,7 @@ impl Engine {
                     self.fail(phase, Failure { reason, detail, output: String::new() }).await?;
                 }
                 Action::Verify => self.verify(&step).await?,
+                Action::LetEnd(hook) => self.let_end(hook).await?,
                 Action::End(ending) => self.end(ending).await?,
             }
         }
@@ -149,6 +156,39 @@ impl Engine {
     /// What the orders say about the step that stands.
     pub(super) fn wanted(&mut self, step: &StepState) -> Wanted {
         wanted(step, self.orders.borrow_and_update().as_ref())
+    }
+
+    /// Whether the orders, heard by now or recorded, want the step ended at its next boundary after commit point B.
+    pub(super) fn is_to_end(&mut self) -> bool {
+        let step = self.step();
+        step.end_ordered.is_some() || end_to_record(&step, self.wanted(&step)).is_some()
+    }
+
+    /// Waits for what runs now to come to its end. What the orders want of the step's end is recorded meanwhile, so that
+    /// it is known whatever dies before that.
+    pub(super) async fn attend<T>(&mut self, work: impl Future<Output = T>) -> Result<T, JournalError> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let step = self.step();
+            if let Some(ending) = end_to_record(&step, self.wanted(&step)) {
+                match lock(&self.journal).append(&[Event::EndOrdered { ending }]) {
+                    Ok(()) => self.log_ordered_end(ending),
+                    // What runs can't wait for the disk; it is recorded before the next phase.
+                    Err(JournalError::Disk(error)) => {
+                        tracing::warn!(group = %self.context.group, %error, "not recorded yet")
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                () = self.orders_changed() => {}
+            }
+        }
+    }
+
+    fn log_ordered_end(&self, ending: Ending) {
+        tracing::warn!(group = %self.context.group, "the step ends at its next boundary, by order ending={ending:?}");
     }
 
     /// Whether anything was opened.
@@ -241,6 +281,12 @@ impl Engine {
         self.append(&[Event::PhaseEnded { phase, outcome: Outcome::Done { hook_ran } }]).await
     }
 
+    /// The log went on without the phase's hook.
+    pub(super) async fn forced(&mut self, phase: Phase) -> Result<(), JournalError> {
+        tracing::warn!(group = %self.context.group, phase = phase.name(), "forced: nobody waits for the hook any more");
+        self.append(&[Event::PhaseEnded { phase, outcome: Outcome::Forced }]).await
+    }
+
     /// The phase begins, or begins again after a crash.
     pub(super) async fn begin(&mut self, phase: Phase) -> Result<(), JournalError> {
         let boot_id = self.context.node.boot_id;
@@ -284,7 +330,7 @@ impl Engine {
         });
     }
 
-    async fn orders_changed(&mut self) {
+    pub(super) async fn orders_changed(&mut self) {
         if self.orders.changed().await.is_err() {
             // The agent is going down.
             std::future::pending::<()>().await;
@@ -299,7 +345,8 @@ pub(super) fn lock(journal: &Mutex<Journal>) -> MutexGuard<'_, Journal> {
 fn wanted(step: &StepState, orders: Option<&GroupOrders>) -> Wanted {
     let Some(orders) = orders else { return Wanted::NotHeard };
     match &orders.step {
-        None => Wanted::Gone,
+        None if orders.are_current => Wanted::Gone,
+        None => Wanted::NotHeard,
         Some(ordered) if ordered.key() == (step.opened.fence, step.opened.attempt) => {
             ordered.go.map_or(Wanted::TurnBack, Wanted::Step)
         }
@@ -335,6 +382,14 @@ fn note_answer(
 /// Whether the orders let the step go at least so far.
 pub(super) fn lets_go(wanted: Wanted, go: Go) -> bool {
     matches!(wanted, Wanted::Step(ordered) if ordered >= go)
+}
+
+/// Completes once the orders let this step go so far.
+pub(super) async fn until_let_go(mut orders: watch::Receiver<Option<GroupOrders>>, step: StepState, go: Go) {
+    if orders.wait_for(|orders| lets_go(wanted(&step, orders.as_ref()), go)).await.is_err() {
+        // The agent is going down.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// A failure of the agent's own.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use rollcall_steps::{Event, Failure, FailureReason, Go, Hook, Phase, Wanted};
+use rollcall_steps::{Event, Failure, FailureReason, Go, Hook, Phase, RunToken, StepState, Wanted};
 
-use super::engine::{Engine, lets_go, lock};
+use super::engine::{Engine, lets_go, lock, until_let_go};
 use crate::disk::JournalError;
 use crate::driver::Backoff;
-use crate::hooks::{Exit, HookEnd, HookReason, StepFacts};
+use crate::hooks::{Exit, HOOK_TOKEN, HookEnd, HookReason, StepFacts};
 use crate::package::Release;
+use crate::process::kill_by_environment;
 use crate::service::new_token;
 
 /// `EX_TEMPFAIL`, and what Habitat's hooks say.
@@ -16,8 +17,10 @@ const NOT_YET: [i32; 2] = [75, 21];
 
 /// How a hook that is asked again and again has answered.
 pub(super) enum Polled {
-    /// Yes, or the orders don't wait for it any more.
+    /// Yes.
     Ready { hook_ran: bool },
+    /// The orders don't wait for it any more.
+    Forced,
     /// No, for good.
     Failed(Failure),
     /// The orders want something else.
@@ -53,21 +56,33 @@ impl Engine {
         hook: Hook,
         phase: Phase,
     ) -> Result<Option<HookEnd>, JournalError> {
+        self.run_hook_unless(release, hook, phase, std::future::pending()).await
+    }
+
+    /// The same, but it is ended with its group when `cut` completes.
+    async fn run_hook_unless(
+        &mut self,
+        release: &Release,
+        hook: Hook,
+        phase: Phase,
+        cut: impl Future<Output = ()>,
+    ) -> Result<Option<HookEnd>, JournalError> {
         let step = self.step();
-        let token = new_token();
+        let marked = mark_to_reuse(&step, hook);
+        let token = marked.unwrap_or_else(new_token);
         let reason = HookReason::Step(step.opened.reason);
         let facts = Some(StepFacts::of(&step, phase));
         let Some(run) = self.context.hook_run(release, hook, reason, facts, token) else { return Ok(None) };
-        if is_journalled(hook) {
+        if marked.is_none() {
             self.append(&[Event::HookStarted { hook, token }]).await?;
         }
-        let end = run.run().await;
+        let end = self.attend(run.run_unless(cut)).await?;
         self.clock.add_hook(end.took);
         Ok(Some(end))
     }
 
     /// Asks a hook until it is ready, it fails, or the orders want something else. Orders that let the step go to `next`
-    /// don't wait for it any more.
+    /// don't wait for it any more: whatever of it runs is ended.
     pub(super) async fn poll_hook(
         &mut self,
         release: &Release,
@@ -75,49 +90,74 @@ impl Engine {
         phase: Phase,
         next: Go,
     ) -> Result<Polled, JournalError> {
+        self.end_survivor(hook).await;
+        if release.hook(hook).is_none() {
+            return Ok(Polled::Ready { hook_ran: false });
+        }
         let mut backoff = Backoff::standard();
         loop {
-            let Some(end) = self.run_hook(release, hook, phase).await? else {
+            let step = self.step();
+            let cut = until_let_go(self.orders.clone(), step, next);
+            if let Some(polled) = self.overtaken(next) {
+                return Ok(polled);
+            }
+            let Some(end) = self.run_hook_unless(release, hook, phase, cut).await? else {
                 return Ok(Polled::Ready { hook_ran: false });
             };
             match end.exit.code() {
                 Some(0) => return Ok(Polled::Ready { hook_ran: true }),
                 Some(code) if NOT_YET.contains(&code) => {
-                    if is_journalled(hook) {
+                    if hook != Hook::ReadyToUpdate {
                         self.append(&[Event::HookEnded { hook }]).await?;
                     }
                 }
+                _ if matches!(self.overtaken(next), Some(Polled::Forced)) => return Ok(Polled::Forced),
                 _ => return Ok(Polled::Failed(failure_of(hook, end))),
             }
             let again = tokio::time::sleep(backoff.next_delay());
             tokio::pin!(again);
             loop {
-                let step = self.step();
-                let wanted = self.wanted(&step);
-                if lets_go(wanted, next) {
-                    return Ok(Polled::Ready { hook_ran: true });
-                }
-                if !matches!(wanted, Wanted::Step(_) | Wanted::NotHeard) {
-                    return Ok(Polled::Interrupted);
+                if let Some(polled) = self.overtaken(next) {
+                    return Ok(polled);
                 }
                 tokio::select! {
                     () = &mut again => break,
-                    _ = self.orders.changed() => {}
+                    () = self.orders_changed() => {}
                 }
             }
         }
     }
+
+    /// How the orders spare the step the hook's answer; none: it is waited for.
+    fn overtaken(&mut self, next: Go) -> Option<Polled> {
+        let step = self.step();
+        match self.wanted(&step) {
+            wanted if lets_go(wanted, next) => Some(Polled::Forced),
+            Wanted::Step(_) | Wanted::NotHeard => None,
+            Wanted::TurnBack | Wanted::Gone | Wanted::Superseded => Some(Polled::Interrupted),
+        }
+    }
+
+    /// Ends what an earlier life of the agent has left of a hook that is asked again, or not waited for any more.
+    async fn end_survivor(&self, hook: Hook) {
+        let mark = self.step().hook.filter(|mark| mark.hook == hook && !mark.ended);
+        if let Some(mark) = mark {
+            let token = mark.token.to_string();
+            let _ = tokio::task::spawn_blocking(move || kill_by_environment(HOOK_TOKEN, &token)).await;
+        }
+    }
 }
 
-/// `ready-to-update` only asks; that it was asked changes nothing.
-fn is_journalled(hook: Hook) -> bool {
-    hook != Hook::ReadyToUpdate
+/// `ready-to-update` only asks, however often: one mark is enough to find what is left of it.
+fn mark_to_reuse(step: &StepState, hook: Hook) -> Option<RunToken> {
+    let mark = step.hook.filter(|mark| mark.hook == hook && hook == Hook::ReadyToUpdate)?;
+    Some(mark.token)
 }
 
 /// What a hook's end means as a failure.
 pub(super) fn failure_of(hook: Hook, end: HookEnd) -> Failure {
     let reason = match &end.exit {
-        Exit::Code(_) | Exit::Signal(_) => FailureReason::HookFailed,
+        Exit::Code(_) | Exit::Signal(_) | Exit::CutOff => FailureReason::HookFailed,
         Exit::TimedOut(_) => FailureReason::HookTimeout,
         Exit::NotStarted(_) => FailureReason::HookNotExecutable,
     };

@@ -16,6 +16,8 @@ enum Installed {
     /// Done, and the machine is to be rebooted.
     WantsReboot,
     Failed(Failure),
+    /// It has failed, and isn't tried again: the step is to end.
+    Overtaken,
 }
 
 impl Engine {
@@ -30,6 +32,9 @@ impl Engine {
             Ok(release) => release,
             Err(failure) => return self.fail(Phase::Installing, failure).await,
         };
+        if self.is_to_end() {
+            return Ok(());
+        }
         match self.run_install(&release).await? {
             Installed::Done { hook_ran } => self.done(Phase::Installing, hook_ran).await,
             Installed::WantsReboot if step.reboots >= step.opened.max_reboots => {
@@ -38,6 +43,7 @@ impl Engine {
             }
             Installed::WantsReboot => self.append(&[Event::RebootAsked { boot_id: self.context.node.boot_id }]).await,
             Installed::Failed(failure) => self.fail(Phase::Installing, failure).await,
+            Installed::Overtaken => Ok(()),
         }
     }
 
@@ -68,7 +74,10 @@ impl Engine {
                     retries -= 1;
                     tracing::warn!(group = %self.context.group, exit = %end.exit, retries, "install is tried again");
                     self.append(&[Event::HookEnded { hook: Hook::Install }]).await?;
-                    tokio::time::sleep(backoff.next_delay()).await;
+                    self.attend(tokio::time::sleep(backoff.next_delay())).await?;
+                    if self.is_to_end() {
+                        return Ok(Installed::Overtaken);
+                    }
                 }
             }
         }

@@ -25,19 +25,25 @@ impl Engine {
         };
         let reached = u32::try_from(self.step().milestones.len()).unwrap_or(u32::MAX);
         let mut answered = self.answered.subscribe();
-        let _ = tokio::time::timeout(REPORT_LIMIT, answered.wait_for(|count| *count >= reached)).await;
-
+        let reported = async move { answered.wait_for(|count| *count >= reached).await.map(|_| ()) };
+        let _ = self.attend(tokio::time::timeout(REPORT_LIMIT, reported)).await?;
+        if self.is_to_end() {
+            return Ok(());
+        }
         tracing::warn!(group = %self.context.group, ?command, "rebooting");
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        match Process::spawn(&mut command).await {
-            Ok(mut process) => {
-                process.exited().await;
-                tracing::info!(status = ?process.reap(), "the reboot command has ended");
+        let dying = async {
+            match Process::spawn(&mut command).await {
+                Ok(mut process) => {
+                    process.exited().await;
+                    tracing::info!(status = ?process.reap(), "the reboot command has ended");
+                }
+                Err(error) => tracing::error!(%error, "can't reboot"),
             }
-            Err(error) => tracing::error!(%error, "can't reboot"),
-        }
-        tokio::time::sleep(DEATH_LIMIT).await;
+            tokio::time::sleep(DEATH_LIMIT).await;
+        };
+        self.attend(dying).await?;
         tracing::error!(group = %self.context.group, "still here {DEATH_LIMIT:?} after the reboot command");
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! A hook that was started, and whose end nobody saw.
 
-use rollcall_steps::{Ending, Event, FailureReason, Hook, Phase, Rerun, Settled, Status, settle};
+use std::time::Duration;
 
-use super::engine::{Engine, failure};
+use rollcall_steps::{Ending, Event, FailureReason, Go, Hook, Phase, Rerun, Settled, Status, Wanted, settle};
+
+use super::engine::{Engine, failure, lets_go, until_let_go};
 use crate::disk::JournalError;
 use crate::hooks::wait_for_survivor;
 use crate::package::Release;
@@ -14,7 +16,19 @@ impl Engine {
         let release = self.release_of(hook).await;
         if let (Some(release), Some(mark)) = (&release, step.hook.filter(|mark| mark.hook == hook)) {
             let limit = release.manifest.timeout(hook);
-            wait_for_survivor(mark.token, limit, &self.context.layout.log(hook.name())).await;
+            let go = if hook == Hook::Drain { Some(Go::Replace) } else { None };
+            let (orders, step) = (self.orders.clone(), step.clone());
+            let cut = async move {
+                match go {
+                    Some(go) => until_let_go(orders, step, go).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let log = self.context.layout.log(hook.name());
+            self.attend(wait_for_survivor(mark.token, limit, &log, cut)).await?;
+        }
+        if self.is_overtaken(hook) {
+            return Ok(());
         }
         let settled = match &release {
             Some(release) => self.apply_policy(release, hook).await?,
@@ -31,6 +45,35 @@ impl Engine {
                 let phase = phase_of(hook);
                 self.fail(phase, failure(FailureReason::OutcomeUnknown, detail)).await
             }
+        }
+    }
+
+    /// Waits for what is left of a hook of a step that ends by order; nothing of it is run again.
+    pub(super) async fn let_end(&mut self, hook: Hook) -> Result<(), JournalError> {
+        let step = self.step();
+        let release = match hook {
+            Hook::Install | Hook::Init => self.context.store.load(&step.opened.to).ok().map(std::sync::Arc::new),
+            _ => self.current_release(),
+        };
+        if let Some(mark) = step.hook {
+            // Without its release nobody knows how long it may take: it isn't waited for.
+            let limit = release.map_or(Duration::ZERO, |release| release.manifest.timeout(hook));
+            let log = self.context.layout.log(hook.name());
+            self.attend(wait_for_survivor(mark.token, limit, &log, std::future::pending())).await?;
+        }
+        self.append(&[Event::HookEnded { hook }]).await
+    }
+
+    /// Whether the orders have made it needless to know how the hook has ended; `decide` looks at them again.
+    fn is_overtaken(&mut self, hook: Hook) -> bool {
+        match hook {
+            Hook::Drain => {
+                let step = self.step();
+                let wanted = self.wanted(&step);
+                lets_go(wanted, Go::Replace) || !matches!(wanted, Wanted::Step(_) | Wanted::NotHeard)
+            }
+            Hook::Install | Hook::Init => self.is_to_end(),
+            _ => false,
         }
     }
 

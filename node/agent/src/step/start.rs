@@ -32,10 +32,19 @@ impl Engine {
         };
         self.context.hand_over(&release);
         if with_init
+            && !self.is_to_end()
             && let Some(end) = self.run_hook(&release, Hook::Init, Phase::Starting).await?
-            && end.exit != Exit::Code(0)
         {
-            return self.fail(Phase::Starting, failure_of(Hook::Init, end)).await;
+            if end.exit != Exit::Code(0) {
+                return self.fail(Phase::Starting, failure_of(Hook::Init, end)).await;
+            }
+            if self.is_to_end() {
+                self.append(&[Event::HookEnded { hook: Hook::Init }]).await?;
+            }
+        }
+        // INVARIANT: who has lost the grant starts nothing any more.
+        if self.is_to_end() {
+            return Ok(());
         }
         let facts = StepFacts::of(&step, Phase::Starting);
         self.exits_before = self.process.borrow().exit_count;

@@ -19,7 +19,8 @@ impl Engine {
             self.run_once(release, Hook::PreStop).await?;
         }
         let begun = Instant::now();
-        let stopped = self.supervisor.stop().await;
+        let supervisor = self.supervisor.clone();
+        let stopped = self.attend(supervisor.stop()).await?;
         self.clock.add_stop(begun.elapsed());
         match stopped {
             Ok(stopped) => {

@@ -134,6 +134,14 @@ async fn a_release_that_is_not_what_was_promoted_is_refused() {
 }
 
 #[tokio::test]
+async fn a_release_without_a_way_back_says_so_when_it_is_fetched() {
+    for (manifest, no_rollback) in [("", false), ("rollback = true\n", false), ("rollback = false\n", true)] {
+        let report = prefetch(&Machine::with(&[Package::new(2).manifest(manifest)]), "").await;
+        assert_eq!((report.failure.as_str(), report.no_rollback), ("", no_rollback), "{manifest}");
+    }
+}
+
+#[tokio::test]
 async fn a_step_to_a_release_that_cannot_be_had_fails_undisturbed() {
     let machine = Machine::with(&[Package::new(1)]);
     let coordinator = Coordinator::start().await;

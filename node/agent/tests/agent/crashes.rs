@@ -89,8 +89,7 @@ async fn agent_dies_inside_undrain() {
 /// Kills the agent at a boundary where it waits; then nothing at all is started twice.
 async fn agent_dies_at(event: &str, go: Go) {
     let (machine, coordinator, agent) = machine(Package::new(1), Package::new(2)).await;
-    coordinator.drive(false);
-    coordinator.order_step(2, Some(1), 20, go);
+    coordinator.order_step_up_to(2, Some(1), 20, go);
     coordinator.until_event(event, 2).await;
     agent.kill();
     let _agent = machine.start(&coordinator);
@@ -118,8 +117,7 @@ async fn agent_dies_while_verifying() {
 #[tokio::test]
 async fn orders_that_lag_behind_the_journal_change_nothing() {
     let (machine, coordinator, agent) = machine(Package::new(1), Package::new(2)).await;
-    coordinator.drive(false);
-    coordinator.order_step(2, Some(1), 20, Go::Replace);
+    coordinator.order_step_up_to(2, Some(1), 20, Go::Replace);
     coordinator.until_event("started", 2).await;
     coordinator.order(|orders| orders.step.as_mut().unwrap().go = Go::Drain.into());
     let heard = format!("orders revision={}\n", coordinator.revision());
@@ -148,8 +146,7 @@ async fn after_commit_point_b_the_agent_needs_nobody() {
 #[tokio::test]
 async fn a_service_that_dies_with_the_agent_is_started_again_and_proved_again() {
     let (machine, coordinator, agent) = machine(Package::new(1), Package::new(2)).await;
-    coordinator.drive(false);
-    coordinator.order_step(2, Some(1), 20, Go::Replace);
+    coordinator.order_step_up_to(2, Some(1), 20, Go::Replace);
     coordinator.until_event("started", 2).await;
     let old = machine.recorded_pid().unwrap();
     agent.kill();
@@ -276,8 +273,7 @@ async fn a_power_cut_while_verifying_starts_the_new_release() {
     let coordinator = Coordinator::start().await;
     let agent = machine.start(&coordinator);
     coordinator.run_step(1, None, 10).await;
-    coordinator.drive(false);
-    coordinator.order_step(2, Some(1), 20, Go::Replace);
+    coordinator.order_step_up_to(2, Some(1), 20, Go::Replace);
     coordinator.until_event("started", 2).await;
     machine.cut_power(agent);
     let _agent = machine.start(&coordinator);

@@ -3,9 +3,10 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use rollcall_proto::v1::Health;
+use rollcall_proto::v1::report::Kind as Reported;
+use rollcall_proto::v1::{Go, Health};
 
-use crate::support::{Coordinator, Machine, Package};
+use crate::support::{Coordinator, Machine, Package, eventually};
 
 const HEALTH: &str = "cat $GATES/said 2>/dev/null; [ -e $GATES/code ] && exit $(cat $GATES/code); exit 0";
 
@@ -74,4 +75,40 @@ async fn role_and_priority_are_reported_when_they_change() {
 async fn without_a_check_a_process_that_stays_up_is_healthy() {
     let (_machine, coordinator, _agent) = running(Package::new(1).without("health-check")).await;
     assert!(coordinator.said().is_healthy(1));
+}
+
+/// The words of every status since then, in order.
+fn details_since(said: &crate::support::Said, before: usize) -> Vec<String> {
+    let statuses = said.reports[before..].iter().filter_map(|report| match &report.kind {
+        Some(Reported::Status(status)) => Some(status.health_detail.clone()),
+        _ => None,
+    });
+    statuses.collect()
+}
+
+#[tokio::test]
+async fn other_words_for_the_same_health_are_reported_but_not_each_time() {
+    // Each sample has other words, until the test lets it rest; samples are far quicker than the interval of 1 s.
+    let check = "echo x >> looks; [ -e $GATES/rest ] || echo x >> count; wc -l < count; exit 2";
+    let package = Package::new(1).hook("health-check", check);
+    let machine = Machine::with(&[package]);
+    let coordinator = Coordinator::start().await;
+    let _agent = machine.start(&coordinator);
+    coordinator.order_step_up_to(1, None, 10, Go::Replace);
+    let is_critical = |said: &crate::support::Said| {
+        said.status().is_some_and(|status| status.health() == Health::Critical && status.health_detail.trim() == "1")
+    };
+    let before = coordinator.until("the first words", is_critical).await.reports.len();
+    let said = coordinator.until("other words", |said| details_since(said, before).len() >= 2).await;
+    let words: Vec<u32> = details_since(&said, before).iter().map(|words| words.trim().parse().unwrap()).collect();
+    // By back-off from 250 ms on there was more than one sample before the first report that was due.
+    assert!(words[0] > 2 && words[1] > words[0], "{words:?}");
+    say(&machine, "rest", "");
+    let last = || std::fs::read_to_string(machine.service().join("count")).unwrap().lines().count().to_string();
+    let said = coordinator.until("the last words", |said| said.status().unwrap().health_detail.trim() == last()).await;
+    // Nothing changes any more, so nothing more is said.
+    let looks = || std::fs::read_to_string(machine.service().join("looks")).unwrap().lines().count();
+    let enough = looks() + 4;
+    eventually("some more looks", || (looks() >= enough).then_some(())).await;
+    assert_eq!(coordinator.said().reports.len(), said.reports.len());
 }

@@ -10,3 +10,4 @@ mod orders;
 mod state_files;
 mod step;
 mod support;
+mod verbs;

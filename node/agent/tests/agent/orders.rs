@@ -54,21 +54,9 @@ async fn a_step_that_vanishes_before_the_stop_is_undone() {
 }
 
 #[tokio::test]
-async fn a_step_that_vanishes_after_the_stop_brings_the_service_back() {
-    let (machine, coordinator, _agent) = running(Package::new(1), Package::new(2).gate("install")).await;
-    coordinator.order_step(2, Some(1), 20, Go::Replace);
-    machine.until_started("install", 2, 1).await;
-    coordinator.order(|orders| orders.step = None);
-    until_heard(&machine, &coordinator).await;
-    machine.open("install");
-    coordinator.until("version 2 to be healthy", |said| said.is_healthy(2)).await;
-    machine.until_started("undrain", 2, 1).await;
-}
-
-#[tokio::test]
 async fn a_higher_fence_takes_over_at_the_next_boundary() {
     let (machine, coordinator, _agent) = running(Package::new(1), Package::new(2).gate("install")).await;
-    coordinator.order_step(2, Some(1), 20, Go::Replace);
+    coordinator.order_step_up_to(2, Some(1), 20, Go::Replace);
     machine.until_started("install", 2, 1).await;
     coordinator.drive(true);
     coordinator.order(|orders| orders.step = Some(step(1, Some(2), 21, Go::Prepare)));
@@ -104,7 +92,7 @@ async fn a_drain_that_wants_to_be_called_again_can_be_forced() {
 async fn what_was_not_answered_is_reported_again() {
     let (machine, coordinator, agent) = running(Package::new(1), Package::new(2)).await;
     coordinator.mute(true);
-    coordinator.order_step(2, Some(1), 20, Go::Drain);
+    coordinator.order_step_up_to(2, Some(1), 20, Go::Drain);
     coordinator.until_event("drained", 2).await;
     // By the same agent in a new session, …
     coordinator.stop().await;

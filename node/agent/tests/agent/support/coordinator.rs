@@ -32,6 +32,8 @@ pub struct Said {
     orders: GroupOrders,
     /// Drive the step by itself: each report lets it go on.
     auto: bool,
+    /// But no further than this.
+    limit: Option<Go>,
     refusal: Option<Refused>,
     /// Reports aren't answered.
     is_mute: bool,
@@ -86,6 +88,7 @@ impl Said {
     fn set_go(&mut self, go: Go) {
         if let Some(step) = &mut self.orders.step
             && go as i32 > step.go
+            && self.limit.is_none_or(|limit| go as i32 <= limit as i32)
         {
             step.go = go.into();
             self.revision += 1;
@@ -201,6 +204,11 @@ impl Coordinator {
         self.until(&what, |said| said.events().iter().filter(|name| **name == event).count() >= times).await
     }
 
+    /// The orders as they stand.
+    pub fn orders(&self) -> GroupOrders {
+        self.said.borrow().orders.clone()
+    }
+
     /// The revision of the orders as they stand.
     pub fn revision(&self) -> u64 {
         self.said.borrow().revision
@@ -210,13 +218,29 @@ impl Coordinator {
     pub fn order(&self, change: impl FnOnce(&mut GroupOrders)) {
         self.said.send_modify(|said| {
             change(&mut said.orders);
-            said.revision += 1;
+            // A fence is the revision of its grant.
+            let granted_at = said.orders.step.as_ref().map_or(0, |step| step.fence);
+            said.revision = granted_at.max(said.revision + 1);
+        });
+    }
+
+    /// The orders of a peer that lags behind, for the next session.
+    pub fn order_of_the_past(&self, revision: u64, change: impl FnOnce(&mut GroupOrders)) {
+        self.said.send_modify(|said| {
+            change(&mut said.orders);
+            said.revision = revision;
         });
     }
 
     /// Orders a step to `version`, as far as `go`.
     pub fn order_step(&self, version: u32, from: Option<u32>, fence: u64, go: Go) {
         self.order(|orders| orders.step = Some(step(version, from, fence, go)));
+    }
+
+    /// Orders a step to `version` and drives it as a log would, no further than `go`.
+    pub fn order_step_up_to(&self, version: u32, from: Option<u32>, fence: u64, go: Go) {
+        self.said.send_modify(|said| (said.auto, said.limit) = (true, Some(go)));
+        self.order_step(version, from, fence, Go::Prepare);
     }
 
     /// Lets the step go further.
@@ -227,7 +251,7 @@ impl Coordinator {
     /// Drives steps by itself from now on.
     pub fn drive(&self, auto: bool) {
         self.said.send_modify(|said| {
-            said.auto = auto;
+            (said.auto, said.limit) = (auto, None);
             if auto {
                 said.drive();
             }
