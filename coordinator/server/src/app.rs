@@ -10,6 +10,7 @@ use rollcall_proto::v1::{
     cluster_service_server::ClusterServiceServer, event_service_server::EventServiceServer,
     group_service_server::GroupServiceServer, node_service_server::NodeServiceServer,
     rollout_service_server::RolloutServiceServer, token_service_server::TokenServiceServer,
+    window_service_server::WindowServiceServer,
 };
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -26,7 +27,7 @@ use crate::metrics::Metrics;
 use crate::raft::{Consensus, Peer, PeerConfig, StartError};
 use crate::services::{
     Agents, Api, Channels, ClusterClock, Clusters, Events, Groups, MAX_EVENTS_BYTES, MAX_MESSAGE_BYTES, Nodes,
-    Rollouts, Tokens, report_health,
+    Rollouts, Tokens, Windows, report_health,
 };
 use crate::sessions::Sessions;
 
@@ -239,6 +240,7 @@ fn services(peer: &Peer, api: &Api, sessions: &Sessions) -> Result<Router, AppEr
         .add_service(limited!(NodeServiceServer::new(Nodes(api.clone()))))
         .add_service(limited!(TokenServiceServer::new(Tokens(api.clone()))))
         .add_service(limited!(ChannelServiceServer::new(Channels(api.clone()))))
+        .add_service(limited!(WindowServiceServer::new(Windows(api.clone()))))
         .add_service(limited!(EventServiceServer::new(Events(api.clone()))).max_encoding_message_size(MAX_EVENTS_BYTES))
         .add_service(limited!(ClusterServiceServer::new(Clusters(api.clone()))))
         .add_service(health)
@@ -255,6 +257,7 @@ fn names() -> Vec<&'static str> {
         NodeServiceServer::<Nodes>::NAME,
         TokenServiceServer::<Tokens>::NAME,
         ChannelServiceServer::<Channels>::NAME,
+        WindowServiceServer::<Windows>::NAME,
         EventServiceServer::<Events>::NAME,
         ClusterServiceServer::<Clusters>::NAME,
     ]

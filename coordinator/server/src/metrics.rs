@@ -13,6 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use rollcall_rollout::{RolloutStatus, State};
+use strum::IntoEnumIterator as _;
 
 use crate::convert;
 use crate::raft::{CommitObserver, Consensus, Peer};
@@ -138,11 +139,13 @@ fn families(state: &State, now: rollcall_ident::ClusterTime) -> Vec<Family> {
             state.members(group).map(|(_, service)| service.health.to_string()),
         ));
         let Some(rollout) = state.latest_rollout(&group.name) else { continue };
-        for each in STATES {
+        for each in RolloutStatus::iter() {
             let is_it = i64::from(each == rollout.status);
             states.values.push((vec![name(), ("state", each.to_string())], is_it));
         }
-        steps.values.extend(counted(name(), "phase", rollout.steps.values().map(|step| step.phase.to_string())));
+        steps.values.extend(rollout.tally.iter().map(|(phase, count)| {
+            (vec![name(), ("phase", phase.to_string())], i64::try_from(count).unwrap_or(i64::MAX))
+        }));
         if let Some(on) = rollout.waiting.as_ref().filter(|_| rollout.is_active()) {
             waiting.values.push((vec![name(), ("reason", on.on.name().to_owned())], 1));
         }
@@ -154,14 +157,6 @@ fn families(state: &State, now: rollcall_ident::ClusterTime) -> Vec<Family> {
     }
     vec![states, steps, waiting, health, tokens]
 }
-
-const STATES: [RolloutStatus; 5] = [
-    RolloutStatus::Running,
-    RolloutStatus::Paused,
-    RolloutStatus::Succeeded,
-    RolloutStatus::Stopped,
-    RolloutStatus::Superseded,
-];
 
 /// How often each value of a label occurs.
 fn counted(

@@ -49,6 +49,7 @@ pub use api::{
     Leadership, MemberStatus, MembershipError, NotProposed, Origin, PeerProblem, ProposeError, RaftStatus, ReadError,
     Unknown,
 };
+pub use clock::wall_clock;
 pub use consensus::{CommitObserver, Consensus};
 pub use peer::{Peer, PeerConfig};
 pub use peer_service::PeerService;
