@@ -129,9 +129,12 @@ pub(super) async fn events_at(consensus: &Consensus, revision: Revision, deadlin
     // What is applied is in the history a moment later.
     let _ = timeout_at(deadline, bounds.wait_for(|bounds| bounds.applied >= revision)).await;
     match history.read(revision, 1).await {
-        Ok(page) => {
-            page.records.into_iter().filter(|record| record.revision == revision).flat_map(|it| it.events).collect()
-        }
+        Ok(page) => page
+            .records
+            .into_iter()
+            .filter(|record| record.record.revision == revision)
+            .flat_map(|it| it.record.events)
+            .collect(),
         Err(error) => {
             tracing::debug!(%error, %revision, "the events of a revision can't be shown");
             Vec::new()
