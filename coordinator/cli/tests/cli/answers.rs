@@ -39,12 +39,19 @@ snapshots! {
     channel_list: "channel list",
     events: "events",
     audit: "audit",
-    audit_verify: "audit --verify",
     explain: "explain r1000",
     cluster_status: "cluster status",
     cluster_init: "cluster init 10.0.0.2:7400",
     package_promote: format!("package promote {} stable", samples::NEW),
     package_demote: format!("package demote {} stable", samples::NEW),
+}
+
+#[test]
+fn audit_verify() {
+    let fake = Fake::start();
+    let port = fake.address.port().to_string();
+    let forms = both_forms(&fake, "audit --verify");
+    assert_snapshot!(forms.replace(&format!("{port:<5}"), "PORT ").replace(&port, "PORT"));
 }
 
 #[test]
