@@ -53,14 +53,14 @@ fn a_record_that_was_changed_on_a_disk_is_found_and_named() {
     terminate(child);
 
     tamper::change_reason(dir.path(), changed, "nothing to see here");
-    let (child, address) = started(&mut binary(dir.path()).args(["--advertise", &address]));
+    let (child, address) = started(binary(dir.path()).args(["--advertise", &address]));
     let (code, broken) = ask(&address, "audit --verify");
     assert_eq!((code, &broken["copies"][0]["problem"]["revision"]), (Some(1), &changed.into()), "{broken}");
     terminate(child);
 
     // Put aside, it is made again from the log.
     std::fs::remove_dir_all(dir.path().join("history")).unwrap();
-    let (child, address) = started(&mut binary(dir.path()).args(["--advertise", &address]));
+    let (child, address) = started(binary(dir.path()).args(["--advertise", &address]));
     let (code, healed) = ask(&address, "audit --verify");
     assert_eq!(code, Some(0), "{healed}");
     terminate(child);
