@@ -3,10 +3,13 @@
 
 mod app_support;
 
+use app_support::agent::{Identity, Session};
 use app_support::cluster::{Cluster, TestPeer, declare};
+use app_support::{eventually, reason};
 use rollcall_proto::v1;
 use tokio::time::timeout;
-use tonic::Streaming;
+use tonic::{Code, Streaming};
+use tonic_types::StatusExt as _;
 
 async fn list(peer: &TestPeer, since_revision: u64, group: &str, limit: u32) -> v1::ListEventsResponse {
     let request = v1::ListEventsRequest { since_revision, group: group.to_owned(), limit };
@@ -24,6 +27,9 @@ async fn take(stream: &mut Streaming<v1::WatchEventsResponse>, count: usize) -> 
     let mut cursor = 0;
     while events.len() < count {
         let next = timeout(app_support::PATIENCE, stream.message()).await.expect("an event").unwrap().unwrap();
+        assert!(next.revision > cursor, "{} after {cursor}", next.revision);
+        // All of one revision come at once, and nothing else with them.
+        assert!(next.events.iter().all(|event| event.revision == next.revision), "{next:?}");
         events.extend(next.events);
         cursor = next.revision;
     }
@@ -89,4 +95,80 @@ async fn a_watch_that_is_up_to_date_says_how_far() {
     let mut stream = watch(peer, revision).await;
     let first = timeout(app_support::PATIENCE, stream.message()).await.unwrap().unwrap().unwrap();
     assert_eq!((first.revision, first.events.len()), (revision, 0));
+}
+
+/// Takes events of a watch at `peer` behind `cursor` until they are all that `witness` lists.
+async fn catch_up(peer: &TestPeer, witness: &TestPeer, cursor: &mut u64, seen: &mut Vec<v1::Event>) {
+    let missing = list(witness, 0, "", 0).await.events.len() - seen.len();
+    if missing > 0 {
+        let (events, reached) = take(&mut watch(peer, *cursor).await, missing).await;
+        seen.extend(events);
+        *cursor = reached;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_goes_on_elsewhere_when_its_peer_dies_and_there_again_once_it_is_back() {
+    let mut cluster = Cluster::of(3).await;
+    let (mut cursor, mut seen) = (0, Vec::new());
+    for round in 0..3 {
+        let leader = cluster.leader().await;
+        let [other, another] = [(leader + 1) % 3, (leader + 2) % 3];
+        declare(&cluster.peers[other], &format!("before-{round}.x")).await;
+        // A hello does several things in one revision.
+        let hello = Identity::new(round + 1, "web.default").hello();
+        drop(Session::open(&cluster.peers[other].address, hello).await.unwrap());
+        // Watched at the leader, which is killed in the middle.
+        let mut watched = watch(&cluster.peers[leader], cursor).await;
+        let (events, reached) = take(&mut watched, 2).await;
+        seen.extend(events);
+        cursor = reached;
+        cluster.peers[leader].kill();
+        cluster.leader().await;
+        eventually("the others take writes", || async {
+            let request = v1::ApplyGroupRequest {
+                spec: Some(app_support::cluster::spec(&format!("meanwhile-{round}.x"))),
+                ..v1::ApplyGroupRequest::default()
+            };
+            cluster.peers[another].groups().await.apply(request).await.ok()
+        })
+        .await;
+        catch_up(&cluster.peers[another], &cluster.peers[another], &mut cursor, &mut seen).await;
+        cluster.restart(leader).await;
+        declare(&cluster.peers[another], &format!("after-{round}.x")).await;
+        catch_up(&cluster.peers[leader], &cluster.peers[another], &mut cursor, &mut seen).await;
+    }
+    for peer in &cluster.peers {
+        // What happens by itself meanwhile, as a session that is closed, comes behind.
+        let all = eventually("a peer that has caught up", || async {
+            Some(list(peer, 0, "", 0).await.events).filter(|events| events.len() >= seen.len())
+        });
+        assert_eq!(seen, all.await[..seen.len()], "at {}", peer.address);
+    }
+    let joined = seen.iter().find(|event| event.kind == "session_opened").expect("a hello");
+    assert!(seen.iter().filter(|event| event.revision == joined.revision).count() > 1, "{joined:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_kept_any_more_is_told_with_where_to_begin_again() {
+    let cluster = Cluster::that_keeps(50).await;
+    let peer = &cluster.peers[0];
+    // Trimming waits until it is worth a batch.
+    for n in 0..330 {
+        declare(peer, &format!("g{n}.x")).await;
+    }
+    let request = v1::ListEventsRequest { since_revision: 1, ..v1::ListEventsRequest::default() };
+    let refused = peer.events().await.list(request).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::OutOfRange, "compacted"));
+    let info = refused.get_details_error_info().unwrap();
+    let floor: u64 = info.metadata["floor_revision"].parse().unwrap();
+    assert!(floor > 1 && refused.message().contains(&floor.to_string()), "{refused}");
+    let request = v1::WatchEventsRequest { since_revision: floor - 1, ..v1::WatchEventsRequest::default() };
+    assert_eq!(reason(&peer.events().await.watch(request).await.unwrap_err()), "compacted");
+    let kept = list(peer, floor, "", 0).await;
+    assert_eq!(kept.events[0].revision, floor + 1);
+    assert!(kept.events.len() >= 50 && kept.events.len() < 330, "{} are kept", kept.events.len());
+    assert_eq!(take(&mut watch(peer, floor).await, kept.events.len()).await.0, kept.events);
+    // Whoever asks for everything gets what there is.
+    assert_eq!(list(peer, 0, "", 0).await, kept);
 }

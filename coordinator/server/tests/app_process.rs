@@ -1,36 +1,20 @@
 //! The binary: how it is configured, what it says when it can't start, and how it ends.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+mod process;
 
+use std::path::Path;
+use std::process::{Command, Output};
+
+use process::{binary, started, terminate};
 use rollcall_proto::v1;
 use rollcall_proto::v1::cluster_service_client::ClusterServiceClient;
-
-fn binary(dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall-coordinator"));
-    command.args(["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-format", "json", "--data-dir"]).arg(dir);
-    command.env_clear();
-    command
-}
 
 fn fails(command: &mut Command) -> String {
     let Output { status, stderr, .. } = command.output().unwrap();
     let stderr = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(1), "{stderr}");
     stderr
-}
-
-/// A peer that listens, and where.
-fn started(command: &mut Command) -> (Child, String) {
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let line = lines.find_map(|line| Some(line.unwrap()).filter(|line| line.contains("\"listening\""))).unwrap();
-    // Somebody must read on, or the peer blocks on its logs.
-    std::thread::spawn(move || lines.for_each(drop));
-    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-    (child, line["grpc"].as_str().unwrap().to_owned())
 }
 
 #[test]
@@ -92,12 +76,6 @@ async fn sigterm_ends_it_in_order_and_what_it_knew_is_there_again() {
     assert_eq!(status.cluster_id, made.cluster_id);
     drop(clusters);
     terminate(child);
-}
-
-fn terminate(mut child: Child) {
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -39,12 +39,18 @@ snapshots! {
     channel_list: "channel list",
     events: "events",
     audit: "audit",
-    audit_verify: "audit --verify",
     explain: "explain r1000",
     cluster_status: "cluster status",
     cluster_init: "cluster init 10.0.0.2:7400",
     package_promote: format!("package promote {} stable", samples::NEW),
     package_demote: format!("package demote {} stable", samples::NEW),
+}
+
+#[test]
+fn audit_verify() {
+    let fake = Fake::start();
+    let port = fake.address.port().to_string();
+    assert_snapshot!(both_forms(&fake, "audit --verify").replace(&port, "54321"));
 }
 
 #[test]

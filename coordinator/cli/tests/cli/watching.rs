@@ -1,8 +1,11 @@
 //! `rollout status --watch` and `events --follow`: to the end, over broken streams, in time.
 
+use std::collections::HashMap;
+
 use insta::assert_snapshot;
 use rollcall_proto::v1::RolloutStatus;
-use tonic::Status;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::fake::Fake;
 use crate::samples::{paused_rollout, rollout, succeeded_rollout};
@@ -75,4 +78,26 @@ fn events_are_followed_over_broken_streams_without_a_gap() {
         .collect();
     assert_eq!(revisions, [1000, 1020, 1042]);
     assert_eq!(fake.script().since, [0, 1000, 1020]);
+}
+
+/// As a peer says it that keeps nothing up to `floor`.
+fn compacted(floor: u64) -> Status {
+    let metadata = HashMap::from([("floor_revision".to_owned(), floor.to_string())]);
+    let details = ErrorDetails::with_error_info("compacted", "rollcall", metadata);
+    Status::with_error_details(Code::OutOfRange, "not kept any more", details)
+}
+
+#[test]
+fn a_peer_that_keeps_less_is_passed_over_for_one_that_keeps_enough() {
+    let (short, long) = (Fake::start(), Fake::start());
+    short.script().refusals = vec![compacted(1_030); 10].into();
+    let output = run(&format!("{},{}", short.endpoint(), long.endpoint()), "events --follow -o json");
+    assert_eq!(stdout(&output).lines().count(), 3, "{}", stderr(&output));
+    assert_eq!(long.script().since, [0, 1000, 1020]);
+    // Where nobody keeps it, it is told what there is.
+    short.script().refusals = vec![compacted(1_030)].into();
+    let output = run(&short.endpoint(), "events --follow --since 7");
+    assert_eq!(code(&output), 1);
+    let text = stderr(&output);
+    assert!(text.starts_with("refused: compacted: ") && text.contains("--since 1030"), "{text}");
 }

@@ -23,15 +23,20 @@ use super::eventually;
 pub struct TestPeer {
     pub address: String,
     pub http: String,
-    dir: PathBuf,
+    pub dir: PathBuf,
     running: Option<(Runtime, App)>,
 }
 
 impl TestPeer {
     /// Waits for a predecessor that was killed to let go of address and folder, as the system does at once for a process.
     pub async fn start(dir: PathBuf, grpc: &str) -> Self {
+        Self::start_tuned(dir, grpc, Tuning::default()).await
+    }
+
+    /// The same with other numbers than the default's.
+    pub async fn start_tuned(dir: PathBuf, grpc: &str, tuning: Tuning) -> Self {
         let started = eventually("address and folder are free", || async {
-            match Self::try_start(dir.clone(), grpc).await {
+            match Self::try_start(dir.clone(), grpc, tuning).await {
                 Ok(peer) => Some(peer),
                 Err(AppError::Listen { .. } | AppError::Start(StartError::Storage(StorageError::Locked { .. }))) => {
                     None
@@ -42,14 +47,14 @@ impl TestPeer {
         started.await
     }
 
-    async fn try_start(dir: PathBuf, grpc: &str) -> Result<Self, AppError> {
+    async fn try_start(dir: PathBuf, grpc: &str, tuning: Tuning) -> Result<Self, AppError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let config = Config {
             data_dir: dir.clone(),
             grpc: grpc.to_owned(),
             advertise: None,
             http: "127.0.0.1:0".to_owned(),
-            tuning: Tuning::default(),
+            tuning,
         };
         let app = match runtime.spawn(App::start(config)).await.unwrap() {
             Ok(app) => app,
@@ -172,6 +177,15 @@ impl Cluster {
         });
         let id = id.await;
         self.peers.iter().position(|peer| peer.running.is_some() && peer.peer_id() == id).unwrap()
+    }
+
+    /// A cluster of one peer that keeps the events of `history_revisions`.
+    pub async fn that_keeps(history_revisions: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let tuning = Tuning { history_revisions, ..Tuning::default() };
+        let peer = TestPeer::start_tuned(dir.path().join("0"), "127.0.0.1:0", tuning).await;
+        peer.clusters().await.init(v1::InitClusterRequest::default()).await.unwrap();
+        Self { peers: vec![peer], dir }
     }
 
     /// Starts a peer again on its data and its address.
