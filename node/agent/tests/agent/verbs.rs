@@ -143,10 +143,9 @@ fn hanging(hook: &str) -> Package {
     Package::new(1).hook(hook, "sleep 1000 & echo $! > child; wait")
 }
 
-async fn until_child_is_gone(machine: &Machine) {
-    let child: u32 = fs::read_to_string(machine.service().join("child")).unwrap().trim().parse().unwrap();
-    let is_gone = || read_stat(child).is_none_or(|stat| stat.is_zombie).then_some(());
-    eventually("the end of the hook's child", is_gone).await;
+async fn child_of(machine: &Machine) -> u32 {
+    let pid = || fs::read_to_string(machine.service().join("child")).ok()?.trim().parse().ok();
+    eventually("the hook's child", pid).await
 }
 
 /// `hook` hangs in version 1; the log goes on without it, whether the agent dies in between or not.
@@ -154,7 +153,7 @@ async fn forced_past(hook: &str, at: Go, next: Go, dies: bool) {
     let (machine, coordinator, mut agent) = running(hanging(hook), Package::new(2)).await;
     coordinator.order_step_up_to(2, Some(1), 20, at);
     machine.until_started(hook, 1, 1).await;
-    eventually("its child", || fs::read_to_string(machine.service().join("child")).ok()).await;
+    let child = child_of(&machine).await;
     if dies {
         agent.kill();
         coordinator.go(next);
@@ -162,7 +161,8 @@ async fn forced_past(hook: &str, at: Go, next: Go, dies: bool) {
     } else {
         coordinator.go(next);
     }
-    until_child_is_gone(&machine).await;
+    let is_gone = || read_stat(child).is_none_or(|stat| stat.is_zombie).then_some(());
+    eventually("the end of the hook's child", is_gone).await;
     coordinator.drive(true);
     coordinator.until_finished(20).await;
     assert_eq!(machine.starts(hook, 1), 1);
