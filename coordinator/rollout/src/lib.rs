@@ -5,6 +5,7 @@
 //! - [`orders_for`] says what a node should be doing now. Nothing is fired; orders are derived.
 //! - [`ChainHead`] is where the hash chain over all that happened stands.
 //! - [`explain()`] says why something doesn't move, with the checks that `apply` itself uses.
+//! - [`diagnose()`] goes over everything and names what somebody should look at, and what to do.
 //! - [`check()`] is the linter of the state: it names whatever breaks an invariant of `docs/invariants.md`.
 //!
 //! # Invariants
@@ -20,6 +21,7 @@ mod apply;
 mod audit;
 mod check;
 mod command;
+mod doctor;
 mod event;
 mod explain;
 mod gate;
@@ -39,6 +41,7 @@ pub use apply::Applied;
 pub use audit::{ChainHead, ChainedRecord, canonical_bytes};
 pub use check::{Violation, check};
 pub use command::{Command, RolloutVerb};
+pub use doctor::{Finding, STATE_CHECKS, Severity, diagnose};
 pub use event::{Event, HistoryRecord};
 pub use explain::{Explanation, Subject, explain, turns};
 pub use log_entry::{Actor, LogEntry, Proposal, Stamp};

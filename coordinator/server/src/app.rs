@@ -123,14 +123,14 @@ impl App {
             data_dir: config.data_dir,
             address,
             tuning: config.tuning,
-            commit_observer: Some(metrics.commit_observer()),
+            observers: metrics.observers(),
         })
         .await?;
         let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
         let clock = ClusterClock::default();
         let api = Api::new(peer.clone(), clock.clone(), stopping.clone());
         let sessions = Sessions::start(peer.running(), stopping.clone());
-        tokio::spawn(once_running(peer.running(), stopping.clone(), clock));
+        tokio::spawn(once_running(peer.running(), stopping.clone(), clock.clone()));
         let router = services(&peer, &api, &sessions)?;
         let incoming = TcpIncoming::from(grpc_listener).with_nodelay(Some(true));
         let closed = closing.clone().cancelled_owned();
@@ -139,7 +139,8 @@ impl App {
                 tracing::error!(%error, "the gRPC listener has failed");
             }
         });
-        let page = Page { peer: peer.clone(), metrics: Arc::new(metrics.registry(peer.clone(), sessions)) };
+        let registry = metrics.registry(peer.clone(), sessions, clock);
+        let page = Page { peer: peer.clone(), metrics: Arc::new(registry) };
         let http_server = tokio::spawn(http::serve(http_listener, page, closing.clone()));
         tracing::info!(%grpc, %http, advertise = peer.address(), "listening");
         Ok(Self { peer, grpc, http, stopping, closing, servers: vec![grpc_server, http_server] })

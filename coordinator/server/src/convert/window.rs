@@ -30,7 +30,8 @@ pub fn window(window: v1::Window) -> Result<Window, FieldError> {
 
 /// Minutes after midnight, of `HH:MM`.
 fn start_minute(text: &str) -> Result<u32, FieldError> {
-    let number = |digits: &str| digits.parse::<u32>().ok().filter(|_| digits.len() == 2);
+    let is_number = |text: &str| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| is_number(text));
     let parts = text.split_once(':').and_then(|(hour, minute)| number(hour).zip(number(minute)));
     match parts {
         Some((hour, minute)) if hour < 24 && minute < 60 => Ok(hour * 60 + minute),

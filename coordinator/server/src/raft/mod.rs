@@ -50,7 +50,7 @@ pub use api::{
     Unknown,
 };
 pub use clock::wall_clock;
-pub use consensus::{CommitObserver, Consensus};
+pub use consensus::{CommitObserver, Consensus, Observers};
 pub use peer::{Peer, PeerConfig};
 pub use peer_service::PeerService;
 pub use start_error::StartError;

@@ -47,4 +47,4 @@ pub use snapshot_build::SnapshotBuilder;
 pub use snapshot_file::SnapshotFile;
 pub use snapshot_inspect::{HistoryContents, SnapshotContents, StateCounts, inspect_snapshot};
 pub use snapshot_store::{SnapshotReceiver, SnapshotStore};
-pub use state_machine::{AppliedState, StateMachine};
+pub use state_machine::{AppliedState, ApplyObserver, StateMachine};
