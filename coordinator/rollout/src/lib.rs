@@ -4,6 +4,7 @@
 //! - [`plan()`] chooses what the leader proposes next. It can be slow or wrong, never unsafe.
 //! - [`orders_for`] says what a node should be doing now. Nothing is fired; orders are derived.
 //! - [`explain()`] says why something doesn't move, with the checks that `apply` itself uses.
+//! - [`diagnose()`] goes over everything and names what somebody should look at, and what to do.
 //! - [`check()`] is the linter of the state: it names whatever breaks an invariant of `docs/invariants.md`.
 //!
 //! # Invariants
@@ -18,6 +19,7 @@
 mod apply;
 mod check;
 mod command;
+mod doctor;
 mod event;
 mod explain;
 mod gate;
@@ -36,6 +38,7 @@ mod waiting_on;
 pub use apply::Applied;
 pub use check::{Violation, check};
 pub use command::{Command, RolloutVerb};
+pub use doctor::{Finding, STATE_CHECKS, Severity, diagnose};
 pub use event::{Event, HistoryRecord};
 pub use explain::{Explanation, Subject, explain, turns};
 pub use log_entry::{Actor, LogEntry, Proposal, Stamp};

@@ -10,6 +10,7 @@ use rollcall_proto::v1::{
     cluster_service_server::ClusterServiceServer, event_service_server::EventServiceServer,
     group_service_server::GroupServiceServer, node_service_server::NodeServiceServer,
     rollout_service_server::RolloutServiceServer, token_service_server::TokenServiceServer,
+    window_service_server::WindowServiceServer,
 };
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -25,7 +26,7 @@ use crate::leader;
 use crate::metrics::Metrics;
 use crate::raft::{Consensus, Peer, PeerConfig, StartError};
 use crate::services::{
-    Agents, Api, Channels, ClusterClock, Clusters, Events, Groups, MAX_MESSAGE_BYTES, Nodes, Rollouts, Tokens,
+    Agents, Api, Channels, ClusterClock, Clusters, Events, Groups, MAX_MESSAGE_BYTES, Nodes, Rollouts, Tokens, Windows,
     report_health,
 };
 use crate::sessions::Sessions;
@@ -122,14 +123,14 @@ impl App {
             data_dir: config.data_dir,
             address,
             tuning: config.tuning,
-            commit_observer: Some(metrics.commit_observer()),
+            observers: metrics.observers(),
         })
         .await?;
         let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
         let clock = ClusterClock::default();
         let api = Api::new(peer.clone(), clock.clone(), stopping.clone());
         let sessions = Sessions::start(peer.running(), stopping.clone());
-        tokio::spawn(once_running(peer.running(), stopping.clone(), clock));
+        tokio::spawn(once_running(peer.running(), stopping.clone(), clock.clone()));
         let router = services(&peer, &api, &sessions)?;
         let incoming = TcpIncoming::from(grpc_listener).with_nodelay(Some(true));
         let closed = closing.clone().cancelled_owned();
@@ -138,7 +139,8 @@ impl App {
                 tracing::error!(%error, "the gRPC listener has failed");
             }
         });
-        let page = Page { peer: peer.clone(), metrics: Arc::new(metrics.registry(peer.clone(), sessions)) };
+        let registry = metrics.registry(peer.clone(), sessions, clock);
+        let page = Page { peer: peer.clone(), metrics: Arc::new(registry) };
         let http_server = tokio::spawn(http::serve(http_listener, page, closing.clone()));
         tracing::info!(%grpc, %http, advertise = peer.address(), "listening");
         Ok(Self { peer, grpc, http, stopping, closing, servers: vec![grpc_server, http_server] })
@@ -239,6 +241,7 @@ fn services(peer: &Peer, api: &Api, sessions: &Sessions) -> Result<Router, AppEr
         .add_service(limited!(NodeServiceServer::new(Nodes(api.clone()))))
         .add_service(limited!(TokenServiceServer::new(Tokens(api.clone()))))
         .add_service(limited!(ChannelServiceServer::new(Channels(api.clone()))))
+        .add_service(limited!(WindowServiceServer::new(Windows(api.clone()))))
         .add_service(limited!(EventServiceServer::new(Events(api.clone()))))
         .add_service(limited!(ClusterServiceServer::new(Clusters(api.clone()))))
         .add_service(health)
@@ -255,6 +258,7 @@ fn names() -> Vec<&'static str> {
         NodeServiceServer::<Nodes>::NAME,
         TokenServiceServer::<Tokens>::NAME,
         ChannelServiceServer::<Channels>::NAME,
+        WindowServiceServer::<Windows>::NAME,
         EventServiceServer::<Events>::NAME,
         ClusterServiceServer::<Clusters>::NAME,
     ]

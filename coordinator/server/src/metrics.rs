@@ -12,10 +12,13 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use rollcall_ident::{ClusterTime, Millis};
 use rollcall_rollout::{RolloutStatus, State};
+use strum::IntoEnumIterator as _;
 
 use crate::convert;
-use crate::raft::{CommitObserver, Consensus, Peer};
+use crate::raft::{Consensus, Observers, Peer};
+use crate::services::ClusterClock;
 use crate::sessions::Sessions;
 
 /// Half a millisecond, which a fast disk takes, to about 16 seconds.
@@ -23,34 +26,48 @@ fn latency_buckets() -> impl Iterator<Item = f64> {
     exponential_buckets(0.0005, 2.0, 16)
 }
 
+/// Ten microseconds, which an entry takes, to about a third of a second.
+fn compute_buckets() -> impl Iterator<Item = f64> {
+    exponential_buckets(0.00001, 2.0, 16)
+}
+
 /// What is measured as it happens.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     commit_duration: Histogram,
+    apply_duration: Histogram,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self { commit_duration: Histogram::new(latency_buckets()) }
+        Self { commit_duration: Histogram::new(latency_buckets()), apply_duration: Histogram::new(compute_buckets()) }
     }
 }
 
 impl Metrics {
-    /// Is told how long writes take.
-    pub fn commit_observer(&self) -> CommitObserver {
-        let histogram = self.commit_duration.clone();
-        Arc::new(move |duration| histogram.observe(duration.as_secs_f64()))
+    /// Are told how long things take.
+    pub fn observers(&self) -> Observers {
+        let (commit, apply) = (self.commit_duration.clone(), self.apply_duration.clone());
+        Observers {
+            commit: Some(Arc::new(move |duration| commit.observe(duration.as_secs_f64()))),
+            apply: Some(Arc::new(move |duration| apply.observe(duration.as_secs_f64()))),
+        }
     }
 
     /// All metrics of this peer.
-    pub fn registry(&self, peer: Peer, sessions: Sessions) -> Registry {
+    pub fn registry(&self, peer: Peer, sessions: Sessions, clock: ClusterClock) -> Registry {
         let mut registry = Registry::default();
         registry.register(
             "rollcall_commit_duration_seconds",
             "From the proposal of a write, on the leader, to its outcome",
             self.commit_duration.clone(),
         );
-        registry.register_collector(Box::new(PeerCollector { peer, sessions }));
+        registry.register(
+            "rollcall_apply_duration_seconds",
+            "Of one entry, applied to this peer's state",
+            self.apply_duration.clone(),
+        );
+        registry.register_collector(Box::new(PeerCollector { peer, sessions, clock }));
         registry
     }
 }
@@ -59,6 +76,7 @@ impl Metrics {
 struct PeerCollector {
     peer: Peer,
     sessions: Sessions,
+    clock: ClusterClock,
 }
 
 impl fmt::Debug for PeerCollector {
@@ -74,7 +92,7 @@ impl Collector for PeerCollector {
         let Some(consensus) = self.peer.consensus() else { return Ok(()) };
         encode_consensus(&mut encoder, &consensus)?;
         let view = consensus.state();
-        for family in families(&view.state, consensus.cluster_time()) {
+        for family in families(&view.state, self.clock.now(&consensus, &view).cluster_time) {
             family.encode(&mut encoder)?;
         }
         Ok(())
@@ -91,6 +109,10 @@ fn encode_consensus(encoder: &mut DescriptorEncoder<'_>, consensus: &Consensus) 
     }
     let entries = i64::try_from(consensus.status().log_entries).unwrap_or(i64::MAX);
     gauge(encoder, "rollcall_log_entries", "Entries in this peer's log", entries)?;
+    if let Some(bytes) = consensus.snapshot_bytes() {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        gauge(encoder, "rollcall_snapshot_bytes", "This peer's newest snapshot", bytes)?;
+    }
     let log = consensus.log_metrics();
     let mut fsync = encoder.encode_descriptor(
         "rollcall_fsync_duration_seconds",
@@ -123,10 +145,12 @@ impl Family {
     }
 }
 
-fn families(state: &State, now: rollcall_ident::ClusterTime) -> Vec<Family> {
+fn families(state: &State, now: ClusterTime) -> Vec<Family> {
     let family = |name, help| Family { name, help, values: Vec::new() };
     let mut states = family("rollcall_rollout_state", "1 for the state of the group's active or else latest rollout");
     let mut steps = family("rollcall_rollout_steps", "Steps of that rollout by phase");
+    let mut paused =
+        family("rollcall_rollout_paused_seconds", "For how long the group's rollout has been paused as it is");
     let mut waiting = family("rollcall_waiting_on", "1 for the reason why the group's active rollout doesn't move");
     let mut health = family("rollcall_node_health", "Members by their health");
     let mut tokens = family("rollcall_token_held_seconds", "For how long a node may have been down");
@@ -135,33 +159,33 @@ fn families(state: &State, now: rollcall_ident::ClusterTime) -> Vec<Family> {
         health.values.extend(counted(
             name(),
             "health",
-            state.members(group).map(|(_, service)| service.health.to_string()),
+            state.members(group).map(|(node, service)| node.health_of(service).to_string()),
         ));
         let Some(rollout) = state.latest_rollout(&group.name) else { continue };
-        for each in STATES {
+        for each in RolloutStatus::iter() {
             let is_it = i64::from(each == rollout.status);
             states.values.push((vec![name(), ("state", each.to_string())], is_it));
         }
-        steps.values.extend(counted(name(), "phase", rollout.steps.values().map(|step| step.phase.to_string())));
-        if let Some(on) = rollout.waiting.as_ref().filter(|_| rollout.is_active()) {
-            waiting.values.push((vec![name(), ("reason", on.on.name().to_owned())], 1));
+        steps.values.extend(rollout.tally.iter().map(|(phase, count)| {
+            (vec![name(), ("phase", phase.to_string())], i64::try_from(count).unwrap_or(i64::MAX))
+        }));
+        let Some(on) = rollout.waiting.as_ref().filter(|_| rollout.is_active()) else { continue };
+        waiting.values.push((vec![name(), ("reason", on.on.name().to_owned())], 1));
+        if rollout.status == RolloutStatus::Paused {
+            paused.values.push((vec![name()], seconds(now.since(on.since.cluster_time))));
         }
     }
     for (id, token) in state.tokens().iter() {
         let node = state.nodes().get(id).map_or_else(|| id.to_string(), |node| node.name.to_string());
-        let held = i64::try_from(now.since(token.granted_at.cluster_time).0 / 1000).unwrap_or(i64::MAX);
+        let held = seconds(now.since(token.granted_at.cluster_time));
         tokens.values.push((vec![("group", token.group.to_string()), ("node", node)], held));
     }
-    vec![states, steps, waiting, health, tokens]
+    vec![states, steps, paused, waiting, health, tokens]
 }
 
-const STATES: [RolloutStatus; 5] = [
-    RolloutStatus::Running,
-    RolloutStatus::Paused,
-    RolloutStatus::Succeeded,
-    RolloutStatus::Stopped,
-    RolloutStatus::Superseded,
-];
+fn seconds(duration: Millis) -> i64 {
+    i64::try_from(duration.0 / 1000).unwrap_or(i64::MAX)
+}
 
 /// How often each value of a label occurs.
 fn counted(

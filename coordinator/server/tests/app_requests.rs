@@ -81,7 +81,7 @@ async fn bad_input_is_refused_by_name() {
         ("healthy_deadline", apply(|spec| spec.policy.as_mut().unwrap().healthy_deadline_ms = Some(1))),
         (
             "batches",
-            apply(|spec| spec.policy.as_mut().unwrap().batches = Some(v1::StringList { values: vec!["1".into()] })),
+            apply(|spec| spec.policy.as_mut().unwrap().batches = Some(v1::StringList { values: vec!["0".into()] })),
         ),
     ];
     for (field, request) in cases {

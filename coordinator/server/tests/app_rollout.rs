@@ -106,8 +106,8 @@ async fn explain_and_plan_answer_on_any_peer() {
     for peer in &cluster.peers {
         let plan = v1::PlanRolloutRequest { group: GROUP.to_owned(), target: R2.to_owned(), options: None };
         let plan = peer.rollouts().await.plan(plan).await.unwrap().into_inner();
-        assert_eq!(plan.batches.len(), 1, "{plan:?}");
-        assert_eq!(plan.batches[0].steps[0].node_name, "web-1");
+        assert_eq!(plan.rounds.len(), 1, "{plan:?}");
+        assert_eq!(plan.rounds[0].steps[0].node_name, "web-1");
         for subject in [GROUP, "web-1", "00000000-0000-4000-8000-000000000001"] {
             let request = v1::ExplainRequest { subject: subject.to_owned(), options: None };
             let answer = peer.rollouts().await.explain(request).await.unwrap().into_inner();

@@ -7,7 +7,7 @@ mod raft_support;
 use raft_support::{
     Cluster, TestPeer, eventually, eventually_async, has_channel, logs, origin, quick, small_snapshots, write,
 };
-use rollcall_coordinator::raft::{MembershipError, PeerProblem};
+use rollcall_coordinator::raft::{MembershipError, Observers, PeerProblem};
 use rollcall_ident::{PeerId, Revision};
 use rollcall_rollout::{Command, Proposal};
 
@@ -266,7 +266,7 @@ async fn two_peers_with_one_data_directory_and_bad_addresses_are_refused() {
         data_dir: cluster.peers[0].dir.clone(),
         address: unused,
         tuning: quick(),
-        commit_observer: None,
+        observers: Observers::default(),
     };
     let error = rollcall_coordinator::raft::Peer::start(config).await.map(drop).unwrap_err();
     assert!(error.to_string().contains("in use by another process"), "{error}");

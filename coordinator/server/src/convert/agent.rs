@@ -141,7 +141,12 @@ fn prefetch_report(report: v1::PrefetchReport) -> Result<PrefetchReport, FieldEr
     } else {
         Err((short("failure", &failure)?, clipped(detail, MAX_DETAIL_BYTES, Keep::Begin)))
     };
-    Ok(PrefetchReport { group: required("group", &group)?, release: required("release", &release)?, outcome })
+    Ok(PrefetchReport {
+        group: required("group", &group)?,
+        release: required("release", &release)?,
+        outcome,
+        rollback: true,
+    })
 }
 
 fn step_report(report: v1::StepReport) -> Result<StepReport, FieldError> {

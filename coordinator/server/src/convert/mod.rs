@@ -16,9 +16,12 @@ mod moment;
 mod node;
 mod page;
 mod policy;
+mod preview;
+mod quarantine;
 mod rollout;
 mod status;
 mod token;
+mod window;
 
 pub use agent::{greeting, node_report, orders};
 pub use channel::channel;
@@ -27,11 +30,14 @@ pub use event::events;
 pub use explain::explanations;
 pub use field::{FieldError, optional, required};
 pub use group::{group, group_patch};
-pub use moment::moment;
+pub use moment::{moment, timestamp, wall_time};
 pub use node::{member, node};
 pub use page::{page_size, page_token};
-pub use rollout::{preview, rollout, waiting_on};
+pub use preview::preview;
+pub use quarantine::quarantined;
+pub use rollout::{rollout, waiting_on};
 pub use status::{
     compacted, not_changed, not_found, not_initialized, not_proposed, not_read, problem, refused, retry_later,
 };
 pub use token::token;
+pub use window::{freeze, group_windows, window};

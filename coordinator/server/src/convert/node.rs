@@ -1,9 +1,9 @@
 //! Nodes and their services.
 
 use rollcall_proto::v1;
-use rollcall_rollout::{Health, Instance, Node, Phase, Presence, Service};
+use rollcall_rollout::{Health, HealthOverride, Hold, Instance, Node, Phase, Presence, Service};
 
-use super::moment;
+use super::{moment, timestamp};
 
 /// A node.
 pub fn node(node: &Node) -> v1::Node {
@@ -29,22 +29,56 @@ pub fn node(node: &Node) -> v1::Node {
         labels: node.labels.clone().into_iter().collect(),
         services: services.collect(),
         highest_fence: node.highest_fence.0,
+        hold: node.hold.as_ref().map(hold),
+        health_override: node.health_override.as_ref().map(health_override),
     }
 }
 
-/// A node's part in one group.
+fn hold(hold: &Hold) -> v1::Hold {
+    let Hold { by, at, reason, until } = hold;
+    v1::Hold {
+        by: by.0.clone(),
+        reason: reason.clone().unwrap_or_default(),
+        since: Some(moment(*at)),
+        until: until.map(timestamp),
+    }
+}
+
+fn health_override(word: &HealthOverride) -> v1::HealthOverride {
+    let HealthOverride { is_healthy, by, at, reason } = word;
+    v1::HealthOverride {
+        health: if *is_healthy { "healthy" } else { "unhealthy" }.to_owned(),
+        by: by.0.clone(),
+        reason: reason.clone().unwrap_or_default(),
+        since: Some(moment(*at)),
+    }
+}
+
+/// A node's part in one group. Its health is what counts: where an operator knows better than the checks, that stands in
+/// front of their words.
 pub fn member(node: &Node, service: &Service) -> v1::Member {
     v1::Member {
         node_id: node.id.to_string(),
         node_name: node.name.to_string(),
         presence: presence(node).to_owned(),
         release: service.release.as_ref().map(ToString::to_string).unwrap_or_default(),
-        health: health(service.health).into(),
-        health_detail: service.health_detail.clone(),
+        health: health(node.health_of(service)).into(),
+        health_detail: health_detail(node, service),
         health_since: Some(moment(service.health_since)),
         primary: service.primary,
         priority: service.priority,
         instance: service.instance.as_ref().map(instance),
+    }
+}
+
+fn health_detail(node: &Node, service: &Service) -> String {
+    let detail = &service.health_detail;
+    match &node.health_override {
+        Some(word) if node.health_of(service) != service.health => {
+            let colon = if detail.is_empty() { "" } else { ": " };
+            format!("{} said so; its checks say {}{colon}{detail}", word.by.0, service.health)
+        }
+        _ => detail.clone(),
     }
 }
 

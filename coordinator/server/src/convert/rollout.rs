@@ -1,18 +1,19 @@
-//! Rollouts, their steps, and what they would be.
+//! Rollouts and their steps.
 
-use rollcall_ident::{ClusterTime, GroupName, ReleaseIdent, Revision};
+use rollcall_ident::ClusterTime;
 use rollcall_proto::v1;
 use rollcall_rollout::{
-    Phase, PlannedStep, Preview, Rollout, RolloutStatus, Source, State, Step, StepFailure, StepTimings, Waiting,
-    WaitingOn, turns,
+    AlarmKey, Phase, Rollout, RolloutStatus, Source, State, Step, StepFailure, StepTimings, Waiting, WaitingOn, turns,
 };
 
 use super::node::phase;
-use super::{member, moment};
+use super::{member, moment, timestamp};
 
 /// A rollout with its steps in the order of their turns; `now` tells how far a soak is.
 pub fn rollout(state: &State, rollout: &Rollout, now: ClusterTime) -> v1::Rollout {
     let name = |id| state.nodes().get(id).map(|node| node.name.to_string());
+    let back = rollout.going_back.as_ref();
+    let alarm = |key| state.alarm(&key).map(timestamp);
     v1::Rollout {
         rollout_id: rollout.id.to_string(),
         group: rollout.group.to_string(),
@@ -33,6 +34,13 @@ pub fn rollout(state: &State, rollout: &Rollout, now: ClusterTime) -> v1::Rollou
         unchanged_nodes: rollout.unchanged.keys().filter_map(name).collect(),
         waiting_on: rollout.waiting.as_ref().map(waiting_on),
         modified_revision: rollout.modified_revision.0,
+        approved_by: rollout.approved_by.as_ref().map(|actor| actor.0.clone()).unwrap_or_default(),
+        going_back_why: back.map(|back| back.why.clone()).unwrap_or_default(),
+        going_back_since: back.map(|back| moment(back.at)),
+        batch: rollout.batch.number,
+        one_way: rollout.is_one_way,
+        resumes_at: alarm(AlarmKey::ResumeRollout(rollout.id)),
+        pauses_at: alarm(AlarmKey::PauseRollout(rollout.id)),
     }
 }
 
@@ -41,7 +49,8 @@ pub fn waiting_on(waiting: &Waiting) -> v1::WaitingOn {
     reason(&waiting.on, Some(moment(waiting.since)))
 }
 
-fn reason(on: &WaitingOn, since: Option<v1::Moment>) -> v1::WaitingOn {
+/// A reason alone.
+pub(super) fn reason(on: &WaitingOn, since: Option<v1::Moment>) -> v1::WaitingOn {
     v1::WaitingOn {
         reason: on.name().to_owned(),
         detail: on.to_string(),
@@ -67,7 +76,7 @@ fn step(state: &State, rollout: &Rollout, step: &Step, on: WaitingOn, now: Clust
         attempt: step.attempt,
         fence: step.fence.unwrap_or_default().0,
         from: step.from.as_ref().map(ToString::to_string).unwrap_or_default(),
-        to: rollout.target.to_string(),
+        to: rollout.target_of(step).to_string(),
         history: history.collect(),
         failure: step.failure.as_ref().map(failure),
         waiting_on: (!step.phase.is_settled()).then(|| reason(&on, Some(moment(step.phase_since)))),
@@ -78,6 +87,9 @@ fn step(state: &State, rollout: &Rollout, step: &Step, on: WaitingOn, now: Clust
         member: service.map(|(node, service)| member(node, service)),
         turning: step.turn.as_ref().map(ToString::to_string).unwrap_or_default(),
         holds_token: step.phase.holds_token(),
+        way: step.way.to_string(),
+        skipped: step.skipped.as_ref().map(ToString::to_string).unwrap_or_default(),
+        batch: step.batch,
     }
 }
 
@@ -109,35 +121,15 @@ fn timings(timings: StepTimings) -> v1::StepTimings {
 
 fn status(status: RolloutStatus) -> v1::RolloutStatus {
     match status {
+        RolloutStatus::AwaitingApproval => v1::RolloutStatus::AwaitingApproval,
         RolloutStatus::Running => v1::RolloutStatus::Running,
+        RolloutStatus::AwaitingPromotion => v1::RolloutStatus::AwaitingPromotion,
         RolloutStatus::Paused => v1::RolloutStatus::Paused,
+        RolloutStatus::RollingBack => v1::RolloutStatus::RollingBack,
         RolloutStatus::Succeeded => v1::RolloutStatus::Succeeded,
         RolloutStatus::Stopped => v1::RolloutStatus::Stopped,
+        RolloutStatus::RolledBack => v1::RolloutStatus::RolledBack,
         RolloutStatus::Superseded => v1::RolloutStatus::Superseded,
-    }
-}
-
-/// What a rollout would do.
-pub fn preview(
-    revision: Revision,
-    group: &GroupName,
-    target: &ReleaseIdent,
-    preview: Preview,
-) -> v1::PlanRolloutResponse {
-    let Preview { batches, unchanged, blockers } = preview;
-    let planned = |step: PlannedStep| v1::PlannedStep {
-        node_name: step.node.to_string(),
-        from: step.from.map(|from| from.to_string()).unwrap_or_default(),
-        to: target.to_string(),
-        placed_by: step.placed_by.to_owned(),
-    };
-    let batch = |steps: Vec<PlannedStep>| v1::PlannedBatch { steps: steps.into_iter().map(planned).collect() };
-    v1::PlanRolloutResponse {
-        revision: revision.0,
-        group: group.to_string(),
-        target: target.to_string(),
-        batches: batches.into_iter().map(batch).collect(),
-        unchanged_nodes: unchanged.iter().map(ToString::to_string).collect(),
-        blockers: blockers.iter().map(|on| reason(on, None)).collect(),
+        RolloutStatus::Denied => v1::RolloutStatus::Denied,
     }
 }

@@ -64,15 +64,19 @@ pub fn refused(rejection: &Rejection) -> Status {
         | Rejection::UnknownNode(_)
         | Rejection::NotInChannel { .. }
         | Rejection::NoSuchStep { .. }
-        | Rejection::NotAMember { .. } => Code::NotFound,
+        | Rejection::NotAMember { .. }
+        | Rejection::NotInQuarantine(_)
+        | Rejection::UnknownWindow { .. }
+        | Rejection::UnknownFreeze(_) => Code::NotFound,
         Rejection::AlreadyInitialized(_)
         | Rejection::PeerAddressTaken { .. }
         | Rejection::AlreadySo(_)
         | Rejection::AlreadyGoingThere { .. }
         | Rejection::NameTaken { .. } => Code::AlreadyExists,
-        Rejection::InvalidGroup { .. } | Rejection::OtherPackage { .. } | Rejection::RequestIdReused(_) => {
-            Code::InvalidArgument
-        }
+        Rejection::InvalidGroup { .. }
+        | Rejection::InvalidTime { .. }
+        | Rejection::OtherPackage { .. }
+        | Rejection::RequestIdReused(_) => Code::InvalidArgument,
         Rejection::RevisionMoved { .. } => Code::Aborted,
         Rejection::GroupBusy { .. }
         | Rejection::GroupHasMembers { .. }
@@ -89,10 +93,20 @@ pub fn refused(rejection: &Rejection) -> Status {
         | Rejection::StaleSession { .. }
         | Rejection::StaleFence { .. }
         | Rejection::NotInThisPhase { .. }
-        | Rejection::NotTheTarget { .. } => Code::FailedPrecondition,
+        | Rejection::NotTheTarget { .. }
+        | Rejection::Quarantined { .. }
+        | Rejection::InventoryMismatch { .. }
+        | Rejection::LabelMissing { .. }
+        | Rejection::NothingToUndo { .. }
+        | Rejection::RollbackForbidden { .. }
+        | Rejection::ApprovalBySamePerson { .. }
+        | Rejection::NotManual { .. }
+        | Rejection::NoToken(_)
+        | Rejection::RevokeNeedsForce { .. }
+        | Rejection::StepNotSkippable { .. } => Code::FailedPrecondition,
     };
     let mut details = ErrorDetails::with_error_info(rejection.name(), DOMAIN, HashMap::new());
-    if let Rejection::InvalidGroup { field, problem, .. } = rejection {
+    if let Rejection::InvalidGroup { field, problem, .. } | Rejection::InvalidTime { field, problem } = rejection {
         details.add_bad_request_violation(field, problem);
     }
     Status::with_error_details(code, rejection.to_string(), details)

@@ -68,11 +68,11 @@ async fn running(html: &mut String, consensus: &Consensus) {
 
 fn group_row(html: &mut String, state: &rollcall_rollout::State, group: &Group) {
     let target = group.target.as_ref().map_or("–".to_owned(), ToString::to_string);
-    let unhealthy = group.unhealthy.len();
+    let unavailable = group.unavailable.len();
     push(
         html,
         format_args!(
-            "<tr><td>{}<td><small>{target}</small><td>{}, {unhealthy} not healthy",
+            "<tr><td>{}<td><small>{target}</small><td>{}, {unavailable} unavailable",
             group.name,
             group.members.len()
         ),
@@ -81,7 +81,7 @@ fn group_row(html: &mut String, state: &rollcall_rollout::State, group: &Group) 
         html.push_str("<td>–<td>–");
         return;
     };
-    let done = rollout.steps.values().filter(|step| step.phase == Phase::Succeeded).count();
+    let done = rollout.tally.of(Phase::Succeeded);
     push(html, format_args!("<td>{} {}: {done} of {} steps", rollout.id, rollout.status, rollout.steps.len()));
     let waits = rollout.waiting.as_ref().filter(|_| rollout.is_active());
     let waits = waits.map_or("–".to_owned(), |waiting| escaped(&waiting.on.to_string()));

@@ -48,14 +48,18 @@ impl ClusterClock {
 
     /// The stamp of an entry that is proposed now.
     pub(super) fn stamp(&self, applied: ClusterTime) -> Stamp {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Stamp { cluster_time: self.now(applied, Instant::now()), wall_time: WallTime(whole_ms(wall)) }
+        Stamp { cluster_time: self.now(applied, Instant::now()), wall_time: wall_clock() }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
         // What is stored under it is replaced as a whole.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// This machine's wall clock: for people, for windows, and for whatever people have set for a day and an hour.
+pub fn wall_clock() -> WallTime {
+    WallTime(whole_ms(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
 fn whole_ms(duration: Duration) -> u64 {

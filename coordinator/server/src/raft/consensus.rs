@@ -25,7 +25,7 @@ use super::start_error::StartError;
 use super::tuning::Tuning;
 use super::view::{StateWatch, View};
 use crate::storage::{
-    AppliedState, DataDir, History, Identity, LogMetrics, LogStore, SnapshotStore, StateMachine, Storage,
+    AppliedState, ApplyObserver, DataDir, History, Identity, LogMetrics, LogStore, SnapshotStore, StateMachine, Storage,
 };
 
 /// openraft, with what it runs on here.
@@ -33,6 +33,15 @@ pub(super) type Raft = openraft::Raft<crate::storage::types::TypeConfig, StateMa
 
 /// Is told how long each write took from its proposal on this peer, as the leader, to its outcome.
 pub type CommitObserver = Arc<dyn Fn(Duration) + Send + Sync>;
+
+/// Who is told how long things take.
+#[derive(Clone, Default)]
+pub struct Observers {
+    /// Of writes.
+    pub commit: Option<CommitObserver>,
+    /// Of entries, applied one by one.
+    pub apply: Option<ApplyObserver>,
+}
 
 /// BOUND: how long [`Consensus::propose`] waits for an outcome: an election and what piles up in it fits.
 const PROPOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -83,12 +92,13 @@ impl Consensus {
         dir: Arc<DataDir>,
         identity: Identity,
         tuning: Tuning,
-        observer: Option<CommitObserver>,
+        observers: Observers,
     ) -> Result<Self, StartError> {
         let opened = dir.clone();
         // Reads the whole log.
         let storage = tokio::task::spawn_blocking(move || Storage::open(&opened)).await??;
         let Storage { log, state_machine, applied, history, snapshots } = storage;
+        let state_machine = state_machine.observed_by(observers.apply);
         let config = tuning.to_config(&identity.cluster.to_string());
         let config = Arc::new(config.map_err(|error| StartError::Tuning { what: error.to_string() })?);
         let clients = Clients::new(identity);
@@ -108,7 +118,7 @@ impl Consensus {
             leadership: leadership.clone(),
             applied: applied.clone(),
             clock: clock.clone(),
-            observer,
+            observer: observers.commit,
         };
         let confirmer =
             Confirmer { raft: raft.clone(), me, leadership: leadership.clone(), addresses: addresses.clone() };
@@ -279,6 +289,11 @@ impl Consensus {
     /// What the log's disk does.
     pub fn log_metrics(&self) -> LogMetrics {
         self.inner.log.metrics()
+    }
+
+    /// How large this peer's newest snapshot is; none where it has none.
+    pub fn snapshot_bytes(&self) -> Option<u64> {
+        self.inner.snapshots.current().map(|current| current.snapshot.bytes())
     }
 
     /// Resolves when openraft has stopped on this peer: the reason if its disk failed, nothing if it was told to. The

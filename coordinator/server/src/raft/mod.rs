@@ -49,7 +49,8 @@ pub use api::{
     Leadership, MemberStatus, MembershipError, NotProposed, Origin, PeerProblem, ProposeError, RaftStatus, ReadError,
     Unknown,
 };
-pub use consensus::{CommitObserver, Consensus};
+pub use clock::wall_clock;
+pub use consensus::{CommitObserver, Consensus, Observers};
 pub use peer::{Peer, PeerConfig};
 pub use peer_service::PeerService;
 pub use start_error::StartError;

@@ -7,7 +7,7 @@ use rollcall_ident::{ClusterId, PeerId};
 use tokio::sync::{Mutex, watch};
 
 use super::client::check_address;
-use super::consensus::{CommitObserver, Consensus};
+use super::consensus::{Consensus, Observers};
 use super::peer_service::PeerService;
 use super::start_error::StartError;
 use super::tuning::Tuning;
@@ -23,8 +23,8 @@ pub struct PeerConfig {
     pub address: String,
     /// The numbers of consensus.
     pub tuning: Tuning,
-    /// Is told how long writes take.
-    pub commit_observer: Option<CommitObserver>,
+    /// Who is told how long things take.
+    pub observers: Observers,
 }
 
 /// A peer. Clones are handles on the same one.
@@ -102,8 +102,8 @@ impl Peer {
 
     /// Starts consensus under an identity that is on disk.
     pub(super) async fn run_as(&self, identity: Identity) -> Result<Consensus, StartError> {
-        let PeerConfig { tuning, commit_observer, .. } = self.inner.config.clone();
-        let consensus = Consensus::start(self.inner.dir.clone(), identity, tuning, commit_observer).await?;
+        let PeerConfig { tuning, observers, .. } = self.inner.config.clone();
+        let consensus = Consensus::start(self.inner.dir.clone(), identity, tuning, observers).await?;
         tracing::info!(cluster = %identity.cluster, peer = identity.peer.0, "this peer runs");
         self.warn_if_moved(&consensus);
         self.inner.running.send_replace(Some(consensus.clone()));

@@ -131,7 +131,7 @@ mod tests {
             data_dir: disk.path().to_owned(),
             address: address.clone(),
             tuning: super::super::tuning::Tuning::default(),
-            commit_observer: None,
+            observers: super::super::consensus::Observers::default(),
         };
         let service = Peer::start(config).await.unwrap().peer_service();
         let incoming = tonic::transport::server::TcpIncoming::from(listener);

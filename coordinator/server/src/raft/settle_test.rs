@@ -17,7 +17,8 @@ async fn start(disk: &std::path::Path) -> Peer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let tuning = Tuning { election_min_ms: 500, election_max_ms: 1_000, heartbeat_ms: 100, ..Tuning::default() };
-    let config = PeerConfig { data_dir: disk.to_owned(), address, tuning, commit_observer: None };
+    let config =
+        PeerConfig { data_dir: disk.to_owned(), address, tuning, observers: super::consensus::Observers::default() };
     let peer = Peer::start(config).await.unwrap();
     let incoming = tonic::transport::server::TcpIncoming::from(listener);
     tokio::spawn(Server::builder().add_service(peer.peer_service()).serve_with_incoming(incoming));

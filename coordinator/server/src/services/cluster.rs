@@ -109,6 +109,10 @@ impl ClusterService for Clusters {
         let leader_peer_id = seen_leading(&consensus, to, &call).await;
         Ok(Response::new(v1::TransferLeaderResponse { leader_peer_id }))
     }
+
+    async fn doctor(&self, _request: Request<v1::DoctorRequest>) -> Result<Response<v1::DoctorResponse>, Status> {
+        Err(Status::unimplemented("doctor comes with the next commit"))
+    }
 }
 
 /// Who leads once this peer sees the new leader too; 0 where it doesn't by the deadline.

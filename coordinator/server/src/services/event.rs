@@ -3,6 +3,7 @@
 use rollcall_ident::{GroupName, Revision};
 use rollcall_proto::v1;
 use rollcall_proto::v1::event_service_server::EventService;
+use rollcall_rollout::Event;
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status};
 
@@ -79,6 +80,23 @@ fn first(history: &History, since_revision: u64) -> Revision {
 /// A page of records from a revision on.
 pub(super) async fn read(history: &History, from: Revision) -> Result<HistoryPage, Status> {
     history.read(from, RECORDS).await.map_err(|error: HistoryError| convert::compacted(&error))
+}
+
+/// The events of a revision that this peer has applied; none where its history doesn't keep them.
+pub(super) async fn events_at(consensus: &Consensus, revision: Revision, deadline: Instant) -> Vec<Event> {
+    let history = consensus.history();
+    let mut bounds = history.subscribe();
+    // What is applied is in the history a moment later.
+    let _ = timeout_at(deadline, bounds.wait_for(|bounds| bounds.applied >= revision)).await;
+    match history.read(revision, 1).await {
+        Ok(page) => {
+            page.records.into_iter().filter(|record| record.revision == revision).flat_map(|it| it.events).collect()
+        }
+        Err(error) => {
+            tracing::debug!(%error, %revision, "the events of a revision can't be shown");
+            Vec::new()
+        }
+    }
 }
 
 /// Waits for what was acknowledged before the call, as far as a leader is there to say what that is.

@@ -23,6 +23,7 @@ mod rollout;
 mod rollout_watch;
 mod serving;
 mod token;
+mod window;
 
 use std::pin::Pin;
 
@@ -41,6 +42,7 @@ pub use node::Nodes;
 pub use rollout::Rollouts;
 pub use serving::serves;
 pub use token::Tokens;
+pub use window::Windows;
 
 /// What a streaming call answers with.
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

@@ -15,6 +15,8 @@ const PAGE: (usize, usize) = (200, 1_000);
 /// The registry of nodes.
 pub struct Nodes(pub Api);
 
+type Verb = Result<Response<v1::NodeVerbResponse>, Status>;
+
 #[tonic::async_trait]
 impl NodeService for Nodes {
     async fn list(&self, request: Request<v1::ListNodesRequest>) -> Result<Response<v1::ListNodesResponse>, Status> {
@@ -60,6 +62,52 @@ impl NodeService for Nodes {
         };
         let written = self.0.write(&call, options, Command::RemoveNode { node, force }).await?;
         Ok(Response::new(v1::RemoveNodeResponse { revision: written.revision.0 }))
+    }
+
+    async fn hold(&self, request: Request<v1::HoldNodeRequest>) -> Verb {
+        let call = Call::of(&request);
+        let v1::HoldNodeRequest { node, until, options } = request.into_inner();
+        let until = convert::wall_time("until", until)?;
+        self.tell(&call, &node, options, |node| Command::HoldNode { node, until }).await
+    }
+
+    async fn release(&self, request: Request<v1::ReleaseNodeRequest>) -> Verb {
+        let call = Call::of(&request);
+        let v1::ReleaseNodeRequest { node, options } = request.into_inner();
+        self.tell(&call, &node, options, |node| Command::ReleaseNode { node }).await
+    }
+
+    async fn set_health(&self, request: Request<v1::SetHealthRequest>) -> Verb {
+        let call = Call::of(&request);
+        let v1::SetHealthRequest { node, health, options } = request.into_inner();
+        let is_healthy = match health.as_str() {
+            "healthy" => Some(true),
+            "unhealthy" => Some(false),
+            "auto" => None,
+            other => {
+                let problem = format!("{other:?} is none of healthy, unhealthy, auto");
+                return Err(convert::FieldError::new("health", problem).into());
+            }
+        };
+        self.tell(&call, &node, options, |node| Command::SetHealth { node, is_healthy }).await
+    }
+}
+
+impl Nodes {
+    /// Says something of a node, and shows it as it is then.
+    async fn tell(
+        &self,
+        call: &Call,
+        node: &str,
+        options: Option<v1::WriteOptions>,
+        command: impl FnOnce(NodeId) -> Command,
+    ) -> Verb {
+        let view = self.0.read(call, None).await?;
+        let id = find_node(&view.state, node)?.id;
+        let written = self.0.write(call, options, command(id)).await?;
+        // It may have been removed since a first try that this one repeats.
+        let node = written.view.state.nodes().get(&id).map(convert::node);
+        Ok(Response::new(v1::NodeVerbResponse { revision: written.revision.0, node }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `RolloutService`.
 
-use rollcall_ident::{GroupName, RolloutId};
+use rollcall_ident::{GroupName, NodeId, RolloutId, WallTime};
 use rollcall_proto::v1;
 use rollcall_proto::v1::rollout_service_server::RolloutService;
 use rollcall_rollout::{Command, Rejection, Reply, Rollout, RolloutKind, RolloutVerb, State, Subject, explain};
@@ -19,6 +19,7 @@ const PAGE: (usize, usize) = (20, 100);
 /// Rollouts.
 pub struct Rollouts(pub Api);
 
+type Started = Result<Response<v1::StartRolloutResponse>, Status>;
 type Verb = Result<Response<v1::RolloutVerbResponse>, Status>;
 
 #[tonic::async_trait]
@@ -40,10 +41,7 @@ impl RolloutService for Rollouts {
         Ok(Response::new(plan.map_err(|rejection| convert::refused(&rejection))?))
     }
 
-    async fn start(
-        &self,
-        request: Request<v1::StartRolloutRequest>,
-    ) -> Result<Response<v1::StartRolloutResponse>, Status> {
+    async fn start(&self, request: Request<v1::StartRolloutRequest>) -> Started {
         let call = Call::of(&request);
         let v1::StartRolloutRequest { group, target, digest, options } = request.into_inner();
         let command = Command::StartRollout {
@@ -52,13 +50,17 @@ impl RolloutService for Rollouts {
             digest: convert::optional("digest", &digest)?,
             kind: RolloutKind::Update,
         };
-        let written = self.0.write(&call, options, command).await?;
-        let id = match written.reply {
-            Reply::RolloutStarted(id) => id,
-            other => return Err(unexpected(&other)),
+        self.begin(&call, options, command).await
+    }
+
+    async fn undo(&self, request: Request<v1::UndoRolloutRequest>) -> Started {
+        let call = Call::of(&request);
+        let v1::UndoRolloutRequest { group, to_rollout_id, options } = request.into_inner();
+        let command = Command::UndoRollout {
+            group: convert::required("group", &group)?,
+            to: convert::optional("to_rollout_id", &to_rollout_id)?,
         };
-        let rollout = self.show(&written.view, id)?;
-        Ok(Response::new(v1::StartRolloutResponse { revision: written.revision.0, rollout: Some(rollout) }))
+        self.begin(&call, options, command).await
     }
 
     async fn get(&self, request: Request<v1::GetRolloutRequest>) -> Result<Response<v1::GetRolloutResponse>, Status> {
@@ -117,20 +119,48 @@ impl RolloutService for Rollouts {
         Ok(Response::new(Box::pin(watch(self.0.clone(), self.0.consensus()?, view, id))))
     }
 
+    async fn approve(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
+        self.steer(request, |_| Ok(RolloutVerb::Approve)).await
+    }
+
+    async fn deny(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
+        self.steer(request, |_| Ok(RolloutVerb::Deny)).await
+    }
+
     async fn pause(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
-        self.steer(request, RolloutVerb::Pause).await
+        self.steer(request, |words| Ok(RolloutVerb::Pause { until: words.until })).await
     }
 
     async fn resume(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
-        self.steer(request, RolloutVerb::Resume).await
+        self.steer(request, |words| Ok(RolloutVerb::Resume { until: words.until })).await
+    }
+
+    async fn promote(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
+        self.steer(request, |words| Ok(RolloutVerb::Promote { full: words.full })).await
+    }
+
+    async fn next(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
+        self.steer(request, |_| Ok(RolloutVerb::Next)).await
     }
 
     async fn stop(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
-        self.steer(request, RolloutVerb::Stop).await
+        self.steer(request, |_| Ok(RolloutVerb::Stop)).await
+    }
+
+    async fn abort(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
+        self.steer(request, |_| Ok(RolloutVerb::Abort)).await
     }
 
     async fn retry(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
-        self.steer(request, RolloutVerb::Retry { node: None }).await
+        self.steer(request, |words| Ok(RolloutVerb::Retry { node: words.node })).await
+    }
+
+    async fn skip(&self, request: Request<v1::RolloutVerbRequest>) -> Verb {
+        self.steer(request, |words| {
+            let node = words.node.ok_or_else(|| convert::FieldError::new("node", "is missing: whose step?"))?;
+            Ok(RolloutVerb::Skip { node })
+        })
+        .await
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
@@ -152,17 +182,33 @@ impl RolloutService for Rollouts {
 }
 
 impl Rollouts {
-    async fn steer(&self, request: Request<v1::RolloutVerbRequest>, verb: RolloutVerb) -> Verb {
-        let call = Call::of(&request);
-        let v1::RolloutVerbRequest { rollout_id, options, node } = request.into_inner();
-        let rollout = convert::required("rollout_id", &rollout_id)?;
-        let verb = match verb {
-            RolloutVerb::Retry { .. } if !node.is_empty() => {
-                let view = self.0.read(&call, None).await?;
-                RolloutVerb::Retry { node: Some(find_node(&view.state, &node)?.id) }
-            }
-            verb => verb,
+    /// Starts one, and shows it.
+    async fn begin(&self, call: &Call, options: Option<v1::WriteOptions>, command: Command) -> Started {
+        let written = self.0.write(call, options, command).await?;
+        let id = match written.reply {
+            Reply::RolloutStarted(id) => id,
+            other => return Err(unexpected(&other)),
         };
+        let rollout = self.show(&written.view, id)?;
+        Ok(Response::new(v1::StartRolloutResponse { revision: written.revision.0, rollout: Some(rollout) }))
+    }
+
+    /// Says the verb that `read` makes of the request's words, and shows the rollout as it is then.
+    async fn steer(
+        &self,
+        request: Request<v1::RolloutVerbRequest>,
+        read: fn(Words) -> Result<RolloutVerb, convert::FieldError>,
+    ) -> Verb {
+        let call = Call::of(&request);
+        let v1::RolloutVerbRequest { rollout_id, options, node, until, full } = request.into_inner();
+        let rollout = convert::required("rollout_id", &rollout_id)?;
+        let node = if node.is_empty() {
+            None
+        } else {
+            let view = self.0.read(&call, None).await?;
+            Some(find_node(&view.state, &node)?.id)
+        };
+        let verb = read(Words { node, until: convert::wall_time("until", until)?, full })?;
         let written = self.0.write(&call, options, Command::Steer { rollout, verb }).await?;
         let Written { revision, view, .. } = written;
         let rollout = self.show(&view, rollout)?;
@@ -174,6 +220,13 @@ impl Rollouts {
         let rollout = Wanted::Id(id).find(&view.state)?;
         Ok(convert::rollout(&view.state, rollout, now.cluster_time))
     }
+}
+
+/// What a request says beside the verb.
+struct Words {
+    node: Option<NodeId>,
+    until: Option<WallTime>,
+    full: bool,
 }
 
 /// Which rollout is asked for.

@@ -44,4 +44,4 @@ pub use recover::Storage;
 pub use snapshot_build::SnapshotBuilder;
 pub use snapshot_file::SnapshotFile;
 pub use snapshot_store::{SnapshotReceiver, SnapshotStore};
-pub use state_machine::{AppliedState, StateMachine};
+pub use state_machine::{AppliedState, ApplyObserver, StateMachine};

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt as _};
 use openraft::storage::{ApplyResponder, EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -56,18 +57,27 @@ fn revision_of(last: Option<&LogId>) -> Revision {
     Revision(last.map_or(0, |last| last.index))
 }
 
+/// Is told how long each entry took to be applied.
+pub type ApplyObserver = Arc<dyn Fn(Duration) + Send + Sync>;
+
 /// Applies the log, behind openraft's traits.
 pub struct StateMachine {
     state: State,
     publish: watch::Sender<AppliedState>,
     history: History,
     snapshots: SnapshotStore,
+    observer: Option<ApplyObserver>,
 }
 
 impl StateMachine {
     pub(super) fn new(start: AppliedState, history: History, snapshots: SnapshotStore) -> Self {
         let state = State::clone(&start.state);
-        Self { state, publish: watch::Sender::new(start), history, snapshots }
+        Self { state, publish: watch::Sender::new(start), history, snapshots, observer: None }
+    }
+
+    /// The same, with somebody who is told how long entries take.
+    pub fn observed_by(self, observer: Option<ApplyObserver>) -> Self {
+        Self { observer, ..self }
     }
 
     /// What has been applied, now and from now on.
@@ -109,7 +119,14 @@ impl StateMachine {
     fn apply_entry(&mut self, entry: Entry, membership: &mut Option<StoredMembership>) -> Option<Applied> {
         match entry.payload {
             EntryPayload::Blank => None,
-            EntryPayload::Normal(proposal) => Some(self.state.apply(Revision(entry.log_id.index), &proposal.0)),
+            EntryPayload::Normal(proposal) => {
+                let begun = Instant::now();
+                let applied = self.state.apply(Revision(entry.log_id.index), &proposal.0);
+                if let Some(observer) = &self.observer {
+                    observer(begun.elapsed());
+                }
+                Some(applied)
+            }
             EntryPayload::Membership(new) => {
                 *membership = Some(StoredMembership::new(Some(entry.log_id), new));
                 None

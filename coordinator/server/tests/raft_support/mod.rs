@@ -8,7 +8,9 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rollcall_coordinator::raft::{Consensus, Leadership, MemberStatus, Origin, Peer, PeerConfig, ProposeError, Tuning};
+use rollcall_coordinator::raft::{
+    Consensus, Leadership, MemberStatus, Observers, Origin, Peer, PeerConfig, ProposeError, Tuning,
+};
 use rollcall_ident::{ChannelName, PeerId, RequestId};
 use rollcall_rollout::{Actor, Applied, Command, Proposal};
 use tokio::net::TcpListener;
@@ -47,7 +49,7 @@ impl TestPeer {
         let started = runtime.spawn(async move {
             let listener = bind_soon(&bind).await;
             let address = listener.local_addr().unwrap().to_string();
-            let config = PeerConfig { data_dir, address: address.clone(), tuning, commit_observer: None };
+            let config = PeerConfig { data_dir, address: address.clone(), tuning, observers: Observers::default() };
             let peer = Peer::start(config).await.unwrap();
             let service = peer.peer_service();
             let incoming = tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
