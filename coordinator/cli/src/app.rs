@@ -12,7 +12,7 @@ use crate::commands;
 use crate::config::Config;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::logging;
-use crate::output::Output;
+use crate::output::{Output, wrap};
 
 /// What commands work with.
 pub struct App {
@@ -41,11 +41,18 @@ pub fn run() -> ExitCode {
             let text = failure.to_string();
             if !text.is_empty() {
                 // Nobody is left to be told where stderr is closed.
-                drop(writeln!(std::io::stderr(), "{text}"));
+                drop(writeln!(std::io::stderr(), "{}", for_stderr(&text)));
             }
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// A terminal breaks long lines within words, so that commands can't be copied: they are broken between them.
+fn for_stderr(text: &str) -> String {
+    let Some((_, columns)) = console::Term::stderr().size_checked() else { return text.to_owned() };
+    let room = usize::from(columns).saturating_sub(2).max(20);
+    text.lines().map(|line| wrap(line, room).join("\n  ")).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether `--timeout` stands on the command line, and not only in the environment.
@@ -75,11 +82,15 @@ async fn dispatch(command: Command, app: &App) -> Outcome {
         Command::Token(command) => commands::token::run(command, app).await,
         Command::Channel(command) => commands::channel::run(command, app).await,
         Command::Package(command) => commands::package::run(command, app).await,
+        Command::Quarantine(command) => commands::quarantine::run(command, app).await,
+        Command::Window(command) => commands::window::run(command, app).await,
+        Command::Freeze(command) => commands::freeze::run(command, app).await,
         Command::Explain(args) => commands::explain::run(args, app).await,
         Command::Events(args) => commands::events::run(args, app).await,
         Command::Audit(args) => commands::audit::run(args, app).await,
         Command::Cluster(command) => commands::cluster::run(command, app).await,
         Command::Snapshot(command) => commands::snapshot::run(command, app).await,
+        Command::Doctor(args) => commands::doctor::run(args, app).await,
         Command::Dev(args) => crate::dev::run(args, app).await,
         Command::Completions(args) => commands::completions::run(&args).map(|()| Exit::Done),
         Command::Man(args) => commands::man::run(&args).map(|()| Exit::Done),

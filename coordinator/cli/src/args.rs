@@ -100,13 +100,13 @@ pub enum Command {
     /// Declare service groups: the nodes that run one package under one policy
     #[command(subcommand)]
     Group(commands::group::GroupCommand),
-    /// Move a group to a release, and watch, pause or stop it
+    /// Move a group to a release, and watch, steer, stop or undo that
     #[command(subcommand)]
     Rollout(commands::rollout::RolloutCommand),
-    /// See and remove the machines that run the agent
+    /// See, hold and remove the machines that run the agent
     #[command(subcommand)]
     Node(commands::node::NodeCommand),
-    /// See who may be down
+    /// See who may be down, and take that from them
     #[command(subcommand)]
     Token(commands::token::TokenCommand),
     /// Manage channels: named sets of releases that groups follow
@@ -115,6 +115,15 @@ pub enum Command {
     /// Put releases into channels and take them out
     #[command(subcommand)]
     Package(commands::package::PackageCommand),
+    /// Keep releases from being started
+    #[command(subcommand)]
+    Quarantine(commands::quarantine::QuarantineCommand),
+    /// Say when groups may be disturbed: maintenance windows
+    #[command(subcommand)]
+    Window(commands::window::WindowCommand),
+    /// Forbid changes for a while: change freezes
+    #[command(subcommand)]
+    Freeze(commands::freeze::FreezeCommand),
     Explain(commands::explain::ExplainArgs),
     Events(commands::events::EventsArgs),
     Audit(commands::audit::AuditArgs),
@@ -124,6 +133,7 @@ pub enum Command {
     /// Look into the snapshots of peers
     #[command(subcommand)]
     Snapshot(commands::snapshot::SnapshotCommand),
+    Doctor(commands::doctor::DoctorArgs),
     Dev(crate::dev::DevArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),

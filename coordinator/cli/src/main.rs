@@ -14,10 +14,12 @@ mod failure;
 mod group_file;
 mod live;
 mod logging;
+mod maintenance;
 mod output;
 mod table;
 mod toml_error;
 mod view;
+mod when;
 
 use std::process::ExitCode;
 

@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 use tracing::debug;
 
 pub use address::PeerAddress;
-pub use services::{channels, clusters, events, groups, nodes, rollouts, tokens};
+pub use services::{channels, clusters, events, groups, nodes, rollouts, tokens, windows};
 
 use crate::args::ReadArgs;
 use crate::config::Config;

@@ -1,11 +1,14 @@
 //! What a request says of itself: the id by which a write is known when it is sent again.
 
 use rollcall_proto::v1::{
-    AddPeerRequest, ApplyGroupRequest, AuditRequest, ClusterStatusRequest, CreateChannelRequest, DeleteChannelRequest,
-    DeleteGroupRequest, DemoteRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest,
-    InitClusterRequest, ListChannelsRequest, ListEventsRequest, ListGroupsRequest, ListNodesRequest,
-    ListRolloutsRequest, ListTokensRequest, PlanRolloutRequest, PromoteRequest, RemoveNodeRequest, RemovePeerRequest,
-    RolloutVerbRequest, StartRolloutRequest, TransferLeaderRequest, WatchEventsRequest, WatchRolloutRequest,
+    AddPeerRequest, AddWindowRequest, ApplyGroupRequest, AuditRequest, ClusterStatusRequest, CreateChannelRequest,
+    CreateFreezeRequest, DeleteChannelRequest, DeleteGroupRequest, DemoteRequest, DoctorRequest, ExplainRequest,
+    GetGroupRequest, GetNodeRequest, GetRolloutRequest, HoldNodeRequest, InitClusterRequest, LiftFreezeRequest,
+    ListChannelsRequest, ListEventsRequest, ListFreezesRequest, ListGroupsRequest, ListNodesRequest,
+    ListQuarantineRequest, ListRolloutsRequest, ListTokensRequest, ListWindowsRequest, PlanRolloutRequest,
+    PromoteRequest, QuarantineRequest, ReleaseNodeRequest, RemoveNodeRequest, RemovePeerRequest, RemoveWindowRequest,
+    RevokeTokenRequest, RolloutVerbRequest, SetHealthRequest, StartRolloutRequest, TransferLeaderRequest,
+    UndoRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
 };
 
 /// A request of the API.
@@ -54,14 +57,14 @@ macro_rules! changes_of_peers {
 }
 
 reads! {
-    AuditRequest, ClusterStatusRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest, ListChannelsRequest,
-    ListEventsRequest, ListGroupsRequest, ListNodesRequest, ListRolloutsRequest, ListTokensRequest,
-    PlanRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
+    AuditRequest, ClusterStatusRequest, DoctorRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest, ListChannelsRequest, ListEventsRequest, ListFreezesRequest, ListGroupsRequest, ListNodesRequest, ListQuarantineRequest, ListRolloutsRequest, ListTokensRequest, ListWindowsRequest, PlanRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
 }
 
 writes! {
-    ApplyGroupRequest, CreateChannelRequest, DeleteChannelRequest, DeleteGroupRequest, DemoteRequest, PromoteRequest,
-    RemoveNodeRequest, RolloutVerbRequest, StartRolloutRequest,
+    AddWindowRequest, ApplyGroupRequest, CreateChannelRequest, CreateFreezeRequest, DeleteChannelRequest,
+    DeleteGroupRequest, DemoteRequest, HoldNodeRequest, LiftFreezeRequest, PromoteRequest, QuarantineRequest,
+    ReleaseNodeRequest, RemoveNodeRequest, RemoveWindowRequest, RevokeTokenRequest, RolloutVerbRequest,
+    SetHealthRequest, StartRolloutRequest, UndoRolloutRequest,
 }
 
 changes_of_peers! {

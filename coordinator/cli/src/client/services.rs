@@ -7,6 +7,7 @@ use rollcall_proto::v1::group_service_client::GroupServiceClient;
 use rollcall_proto::v1::node_service_client::NodeServiceClient;
 use rollcall_proto::v1::rollout_service_client::RolloutServiceClient;
 use rollcall_proto::v1::token_service_client::TokenServiceClient;
+use rollcall_proto::v1::window_service_client::WindowServiceClient;
 use tonic::transport::Channel;
 
 /// BOUND: a rollout over thousands of nodes with its history is a few MiB.
@@ -32,6 +33,8 @@ services! {
     tokens: TokenServiceClient,
     /// Channels and what is in them.
     channels: ChannelServiceClient,
+    /// Maintenance windows and change freezes.
+    windows: WindowServiceClient,
     /// The log for people and programs.
     events: EventServiceClient,
     /// The peers.

@@ -38,12 +38,18 @@ redis.toml:
         #[command(flatten)]
         write: WriteArgs,
     },
-    /// Show a group, its members and its policy
-    #[command(after_help = "Example:\n  rollcall group get redis.default -o json")]
+    /// Show a group, its members, its policy and its windows
+    #[command(after_help = "\
+Examples:
+  rollcall group get redis.default -o json
+  rollcall group get redis.default --as-file > redis.toml")]
     Get {
         /// The group
         #[arg(value_name = "GROUP")]
         name: GroupName,
+        /// Print what is declared as a group file, for `group apply -f`
+        #[arg(long)]
+        as_file: bool,
         #[command(flatten)]
         read: ReadArgs,
     },
@@ -68,7 +74,7 @@ redis.toml:
 pub async fn run(command: GroupCommand, app: &App) -> Outcome {
     match command {
         GroupCommand::Apply { file, write } => apply(&file, write, app).await,
-        GroupCommand::Get { name, read } => get(&name, &read, app).await,
+        GroupCommand::Get { name, as_file, read } => get(&name, as_file, &read, app).await,
         GroupCommand::List { list } => {
             let groups = fetch_all(&list, app).await?;
             app.output.show(&groups)?;
@@ -89,11 +95,16 @@ async fn apply(file: &std::path::Path, write: WriteArgs, app: &App) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn get(name: &GroupName, read: &ReadArgs, app: &App) -> Outcome {
+async fn get(name: &GroupName, as_file: bool, read: &ReadArgs, app: &App) -> Outcome {
     let request = v1::GetGroupRequest { name: name.to_string(), options: read_options(read) };
     let response = app.client.call(request, async |channel, request| groups(channel).get(request).await).await?;
     let group = response.group.ok_or_else(|| Failure::incomplete_answer("the group"))?;
-    app.output.show(&At { revision: response.revision, item: GroupView::from(group) })?;
+    let view = At { revision: response.revision, item: GroupView::from(group) };
+    if as_file {
+        app.output.line(&group_file::to_file(&view.item))?
+    } else {
+        app.output.show(&view)?
+    }
     Ok(Exit::Done)
 }
 

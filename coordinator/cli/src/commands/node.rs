@@ -1,6 +1,6 @@
 //! `rollcall node`: the machines that run the agent.
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use rollcall_ident::GroupName;
 use rollcall_proto::v1;
 
@@ -10,6 +10,7 @@ use crate::client::{nodes, read_options};
 use crate::commands::pages::{OnePage, all_pages};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::view::{At, Changed, NodeView};
+use crate::when::When;
 
 /// What can be done to nodes.
 #[derive(Debug, Subcommand)]
@@ -44,6 +45,66 @@ pub enum NodeCommand {
         #[command(flatten)]
         write: WriteArgs,
     },
+    /// Keep a node from being updated, from its next step on; it uses its groups' budget meanwhile
+    #[command(after_help = "\
+Examples:
+  rollcall node hold redis-3 --reason 'memory is being replaced'
+  rollcall node hold redis-3 --until 2h")]
+    Hold {
+        /// Its name or id
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// Release it by itself then: 2026-12-01T02:00:00Z, or a duration from now like 2h [default: never]
+        #[arg(long, value_name = "T")]
+        until: Option<When>,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
+    /// Let a held node be updated again
+    #[command(after_help = "Example:\n  rollcall node release redis-3")]
+    Release {
+        /// Its name or id
+        #[arg(value_name = "NODE")]
+        node: String,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
+    /// Say how a node's services are, whatever their health checks say
+    #[command(after_help = "\
+Examples:
+  rollcall node set-health redis-3 unhealthy --reason 'answers, but with old data'
+  rollcall node set-health redis-3 auto")]
+    SetHealth {
+        /// Its name or id
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// How they are
+        #[arg(value_name = "healthy|unhealthy|auto", hide_possible_values = true)]
+        health: Word,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
+}
+
+/// An operator's word on health.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Word {
+    /// They are healthy.
+    Healthy,
+    /// They aren't.
+    Unhealthy,
+    /// What the health checks say.
+    Auto,
+}
+
+impl Word {
+    fn as_wire(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Unhealthy => "unhealthy",
+            Self::Auto => "auto",
+        }
+    }
 }
 
 /// Runs a command of this family.
@@ -52,6 +113,9 @@ pub async fn run(command: NodeCommand, app: &App) -> Outcome {
         NodeCommand::List { group, list } => show_all(group.as_ref(), &list, app).await,
         NodeCommand::Get { node, read } => get(node, &read, app).await,
         NodeCommand::Remove { node, force, write } => remove(node, force, write, app).await,
+        NodeCommand::Hold { node, until, write } => hold(node, until, write, app).await,
+        NodeCommand::Release { node, write } => release(node, write, app).await,
+        NodeCommand::SetHealth { node, health, write } => set_health(node, health, write, app).await,
     }
 }
 
@@ -81,5 +145,35 @@ async fn remove(node: String, force: bool, write: WriteArgs, app: &App) -> Outco
     let response = app.client.call(request, async |channel, request| nodes(channel).remove(request).await).await?;
     let line = format!("node {node} removed at revision {}", response.revision);
     app.output.show_change(&Changed { revision: response.revision }, &line)?;
+    Ok(Exit::Done)
+}
+
+async fn hold(node: String, until: Option<When>, write: WriteArgs, app: &App) -> Outcome {
+    let request = v1::HoldNodeRequest { node, until: until.map(When::into_wire), options: Some(write.into_wire()) };
+    let response = app.client.call(request, async |channel, request| nodes(channel).hold(request).await).await?;
+    let until = until.map_or("it is released".to_owned(), When::in_words);
+    show_changed(response, &format!("is held until {until}"), app)
+}
+
+async fn release(node: String, write: WriteArgs, app: &App) -> Outcome {
+    let request = v1::ReleaseNodeRequest { node, options: Some(write.into_wire()) };
+    let response = app.client.call(request, async |channel, request| nodes(channel).release(request).await).await?;
+    show_changed(response, "is released", app)
+}
+
+async fn set_health(node: String, health: Word, write: WriteArgs, app: &App) -> Outcome {
+    let request = v1::SetHealthRequest { node, health: health.as_wire().to_owned(), options: Some(write.into_wire()) };
+    let response = app.client.call(request, async |channel, request| nodes(channel).set_health(request).await).await?;
+    let done = match health {
+        Word::Auto => "is as its health checks say".to_owned(),
+        word => format!("is {} whatever its health checks say", word.as_wire()),
+    };
+    show_changed(response, &done, app)
+}
+
+fn show_changed(response: v1::NodeVerbResponse, done: &str, app: &App) -> Outcome {
+    let node = response.node.ok_or_else(|| Failure::incomplete_answer("the node"))?;
+    let view = At { revision: response.revision, item: NodeView::from(node) };
+    app.output.show_change(&view, &format!("node {} {done}, at revision {}", view.item.name, view.revision))?;
     Ok(Exit::Done)
 }

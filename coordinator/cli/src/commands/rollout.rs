@@ -1,17 +1,20 @@
-//! `rollcall rollout`: move a group to a release. What shows a rollout is in
-//! [`rollout_status`].
+//! `rollcall rollout`: move a group to a release. What shows a rollout is in [`rollout_status`], what starts one in
+//! [`rollout_start`](super::rollout_start), and what is done to one that there is in [`rollout_verb`](super::rollout_verb).
 
-use clap::{Args, Subcommand};
-use rollcall_ident::{GroupName, RolloutId};
+use clap::Subcommand;
+use rollcall_ident::GroupName;
 use rollcall_proto::v1;
 
 use crate::app::App;
-use crate::args::{DigestArgs, Format, ListArgs, ReadArgs, TargetArgs, WriteArgs};
+use crate::args::{DigestArgs, ListArgs, ReadArgs, TargetArgs, WriteArgs};
 use crate::client::{read_options, rollouts};
 use crate::commands::pages::{OnePage, all_pages};
+use crate::commands::rollout_start::{EarlierRollout, start, undo};
 use crate::commands::rollout_status::{self, StatusArgs};
+use crate::commands::rollout_verb::{Verb, VerbArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::view::{At, History, List, PlanView, RolloutView};
+use crate::when::When;
 
 /// What can be done to rollouts.
 #[derive(Debug, Subcommand)]
@@ -56,16 +59,67 @@ Examples:
         #[command(flatten)]
         list: ListArgs,
     },
+    /// Start a rollout back to an earlier release of a group, and print its id
+    #[command(after_help = "\
+Examples:
+  rollcall rollout undo redis.default --reason 'slower than before'
+  rollcall rollout undo redis.default --to-revision r42")]
+    Undo {
+        /// The group
+        #[arg(value_name = "GROUP")]
+        group: GroupName,
+        /// To the target of this rollout, as `rollout history` shows it [default: where it was before the latest]
+        #[arg(long, value_name = "ID")]
+        to_revision: Option<EarlierRollout>,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
     /// Let no new step begin; one past its commit point runs to its end
-    #[command(after_help = "Example:\n  rollcall rollout pause r42 --reason 'latency alarm'")]
-    Pause(VerbArgs),
+    #[command(after_help = "\
+Examples:
+  rollcall rollout pause r42 --reason 'latency alarm'
+  rollcall rollout pause redis.default --until 2h")]
+    Pause {
+        /// Go on by itself then: 2026-12-01T02:00:00Z, or a duration from now like 2h [default: never]
+        #[arg(long, value_name = "T")]
+        until: Option<When>,
+        #[command(flatten)]
+        verb: VerbArgs,
+    },
     /// Go on with a paused rollout
     #[command(after_help = "Example:\n  rollcall rollout resume r42")]
-    Resume(VerbArgs),
+    Resume {
+        /// Pause again by itself then: 2026-12-01T02:00:00Z, or a duration from now like 2h [default: never]
+        #[arg(long, value_name = "T")]
+        until: Option<When>,
+        #[command(flatten)]
+        verb: VerbArgs,
+    },
     /// End a rollout here and leave the nodes as they are
     #[command(after_help = "Example:\n  rollcall rollout stop r42 --reason 'wrong release'")]
     Stop(VerbArgs),
-    /// Try a paused rollout's failed steps again
+    /// Return the updated nodes to where they were, in reverse order, through the same gates
+    #[command(after_help = "Example:\n  rollcall rollout abort r42 --reason 'loses writes'")]
+    Abort(VerbArgs),
+    /// Let the next batch begin
+    #[command(after_help = "Examples:\n  rollcall rollout promote r42\n  rollcall rollout promote r42 --full")]
+    Promote {
+        /// All later batches too
+        #[arg(long)]
+        full: bool,
+        #[command(flatten)]
+        verb: VerbArgs,
+    },
+    /// Let one step begin, where the group's mode is manual
+    #[command(after_help = "Example:\n  rollcall rollout next r42")]
+    Next(VerbArgs),
+    /// Give the second person's word, where approval_required; who started it can't
+    #[command(after_help = "Example:\n  rollcall rollout approve r42 --reason 'read the diff'")]
+    Approve(VerbArgs),
+    /// Refuse the second person's word: the rollout ends before it begins
+    #[command(after_help = "Example:\n  rollcall rollout deny r42 --reason 'not on a Friday'")]
+    Deny(VerbArgs),
+    /// Try failed steps again
     #[command(after_help = "Example:\n  rollcall rollout retry r42 --node redis-3")]
     Retry {
         /// Only this node's step: its name or id
@@ -74,25 +128,15 @@ Examples:
         #[command(flatten)]
         verb: VerbArgs,
     },
-}
-
-/// What each verb takes.
-#[derive(Debug, Args)]
-pub struct VerbArgs {
-    /// The rollout
-    #[arg(value_name = "ID")]
-    pub id: RolloutId,
-    #[command(flatten)]
-    pub write: WriteArgs,
-}
-
-/// What is done to a rollout that there is already.
-#[derive(Debug, Clone, Copy)]
-enum Verb {
-    Pause,
-    Resume,
-    Stop,
-    Retry,
+    /// Leave a node out, on record
+    #[command(after_help = "Example:\n  rollcall rollout skip r42 --node redis-3 --reason 'waits for a disk'")]
+    Skip {
+        /// Its name or id
+        #[arg(long, value_name = "NODE")]
+        node: String,
+        #[command(flatten)]
+        verb: VerbArgs,
+    },
 }
 
 /// Runs a command of this family.
@@ -111,10 +155,17 @@ pub async fn run(command: RolloutCommand, app: &App) -> Outcome {
             app.output.show(&History(rollouts))?;
             Ok(Exit::Done)
         }
-        RolloutCommand::Pause(verb) => apply_verb(Verb::Pause, verb, None, app).await,
-        RolloutCommand::Resume(verb) => apply_verb(Verb::Resume, verb, None, app).await,
-        RolloutCommand::Stop(verb) => apply_verb(Verb::Stop, verb, None, app).await,
-        RolloutCommand::Retry { node, verb } => apply_verb(Verb::Retry, verb, node, app).await,
+        RolloutCommand::Undo { group, to_revision, write } => undo(&group, to_revision, write, app).await,
+        RolloutCommand::Pause { until, verb } => Verb::Pause { until }.say(verb, app).await,
+        RolloutCommand::Resume { until, verb } => Verb::Resume { until }.say(verb, app).await,
+        RolloutCommand::Stop(verb) => Verb::Stop.say(verb, app).await,
+        RolloutCommand::Abort(verb) => Verb::Abort.say(verb, app).await,
+        RolloutCommand::Promote { full, verb } => Verb::Promote { full }.say(verb, app).await,
+        RolloutCommand::Next(verb) => Verb::Next.say(verb, app).await,
+        RolloutCommand::Approve(verb) => Verb::Approve.say(verb, app).await,
+        RolloutCommand::Deny(verb) => Verb::Deny.say(verb, app).await,
+        RolloutCommand::Retry { node, verb } => Verb::Retry { node }.say(verb, app).await,
+        RolloutCommand::Skip { node, verb } => Verb::Skip { node }.say(verb, app).await,
     }
 }
 
@@ -130,21 +181,6 @@ async fn plan(target: &TargetArgs, read: &ReadArgs, app: &App) -> Outcome {
     Ok(if view.item.changes { Exit::Changes } else { Exit::Done })
 }
 
-async fn start(target: &TargetArgs, digest: DigestArgs, write: WriteArgs, app: &App) -> Outcome {
-    let request = v1::StartRolloutRequest {
-        group: target.group.to_string(),
-        target: target.to.to_string(),
-        digest: digest.into_wire(),
-        options: Some(write.into_wire()),
-    };
-    let response = app.client.call(request, async |channel, request| rollouts(channel).start(request).await).await?;
-    let rollout = response.rollout.ok_or_else(|| Failure::incomplete_answer("the rollout"))?;
-    let view = At { revision: response.revision, item: RolloutView::from(rollout) };
-    // The id alone, for `id=$(rollcall rollout start …)`.
-    app.output.show_change(&view, &view.item.rollout_id)?;
-    Ok(Exit::Done)
-}
-
 /// Rollouts of one group or of all, page by page.
 pub async fn fetch_all(group: Option<&GroupName>, list: &ListArgs, app: &App) -> Result<List<RolloutView>, Failure> {
     let group = group.map(ToString::to_string).unwrap_or_default();
@@ -156,43 +192,4 @@ pub async fn fetch_all(group: Option<&GroupName>, list: &ListArgs, app: &App) ->
         Ok(OnePage { revision: response.revision, items, next_token: response.next_page_token })
     })
     .await
-}
-
-async fn apply_verb(verb: Verb, args: VerbArgs, node: Option<String>, app: &App) -> Outcome {
-    let request = v1::RolloutVerbRequest {
-        rollout_id: args.id.to_string(),
-        options: Some(args.write.into_wire()),
-        node: node.unwrap_or_default(),
-    };
-    let response = app
-        .client
-        .call(request, async |channel, request| {
-            let mut rollouts = rollouts(channel);
-            match verb {
-                Verb::Pause => rollouts.pause(request).await,
-                Verb::Resume => rollouts.resume(request).await,
-                Verb::Stop => rollouts.stop(request).await,
-                Verb::Retry => rollouts.retry(request).await,
-            }
-        })
-        .await?;
-    let rollout = response.rollout.ok_or_else(|| Failure::incomplete_answer("the rollout"))?;
-    let view = At { revision: response.revision, item: RolloutView::from(rollout) };
-    app.output.show_change(&view, &verb_line(verb, &view))?;
-    if app.output.format() == Format::Table && matches!(verb, Verb::Resume) && view.item.status == "paused" {
-        app.output.note(&format!("what paused it still holds; `rollcall explain {}` says what", args.id));
-    }
-    Ok(Exit::Done)
-}
-
-fn verb_line(verb: Verb, view: &At<RolloutView>) -> String {
-    let done = match verb {
-        Verb::Pause => "paused",
-        Verb::Resume => "resumed",
-        Verb::Stop => "stopped",
-        Verb::Retry => "tries again",
-    };
-    let rollout = &view.item;
-    let now = if rollout.status == done { String::new() } else { format!("; it is {} now", rollout.status) };
-    format!("{} {done} at revision {}{now}", rollout.rollout_id, view.revision)
 }

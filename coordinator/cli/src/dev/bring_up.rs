@@ -96,6 +96,7 @@ async fn promote(dev: &App) -> Result<(), Failure> {
         channel,
         digest: String::new(),
         options: options("the sample's first release"),
+        more_idents: Vec::new(),
     };
     dev.client.call(request, async |channel, request| channels(channel).promote(request).await).await?;
     Ok(())

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use rollcall_ident::Millis;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -85,11 +86,30 @@ impl<'de> Deserialize<'de> for Share {
     }
 }
 
+/// A duration above zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub Millis);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<Millis>().map_err(|error| error.to_string())? {
+            Millis(0) => Err(format!("{text:?} is too short: expected a duration above zero, like 10s")),
+            duration => Ok(Self(duration)),
+        }
+    }
+}
+
 /// In whose turn nodes go.
 #[derive(Debug, Clone)]
 pub struct Order(String);
 
 impl Order {
+    pub fn is_inventory(&self) -> bool {
+        self.0 == "inventory"
+    }
+
     pub fn into_wire(self) -> String {
         self.0
     }

@@ -6,7 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::clock::LiveClock;
 use super::position::{FULL, position_of, soaked_ms};
 use crate::output::{Tone, millis};
-use crate::table::{rollout_header, step_note};
+use crate::table::{phase_text, rollout_header, step_note};
 use crate::view::{RolloutView, StepView};
 
 const BAR_WIDTH: usize = 24;
@@ -14,8 +14,8 @@ const LONGEST_NAME: usize = 24;
 /// Phase and its duration, in front of a step's note.
 const PHASE_WIDTH: usize = 10;
 const LASTS_WIDTH: usize = 6;
-/// Lines that aren't steps: head, status, waiting, and what doesn't fit.
-const FRAME_LINES: usize = 6;
+/// Lines that aren't steps: head, status, waiting, what a person is asked for, and what doesn't fit.
+const FRAME_LINES: usize = 7;
 
 /// The picture of one rollout.
 pub struct Bars {
@@ -25,6 +25,7 @@ pub struct Bars {
     rows: Vec<ProgressBar>,
     rest: ProgressBar,
     waiting: ProgressBar,
+    ask: ProgressBar,
     rollout: Option<RolloutView>,
     clock: LiveClock,
     is_connected: bool,
@@ -38,7 +39,7 @@ impl Bars {
             bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is well-formed"));
             bar
         };
-        let (head, status, rest, waiting) = (text(), text(), text(), text());
+        let (head, status, rest, waiting, ask) = (text(), text(), text(), text(), text());
         Self {
             screen,
             head,
@@ -46,6 +47,7 @@ impl Bars {
             rows: Vec::new(),
             rest,
             waiting,
+            ask,
             rollout: None,
             clock: LiveClock::new(0),
             is_connected: true,
@@ -83,12 +85,13 @@ impl Bars {
         }
         self.rest.set_message(rest_line(&rollout, &shown));
         self.waiting.set_message(truncate(&self.waiting_line(&rollout), width));
+        self.ask.set_message(truncate(&rollout.asks_for().unwrap_or_default(), width));
         self.rollout = Some(rollout);
     }
 
     /// Leaves the last picture on the screen.
     pub fn close(&mut self) {
-        for bar in [&self.head, &self.status, &self.rest, &self.waiting].into_iter().chain(&self.rows) {
+        for bar in [&self.head, &self.status, &self.rest, &self.waiting, &self.ask].into_iter().chain(&self.rows) {
             if !bar.is_finished() {
                 bar.abandon();
             }
@@ -133,7 +136,7 @@ impl Bars {
         if let Some(since) = waiting.and_then(|waiting| waiting.since_at_cluster_ms) {
             note.push_str(&format!(" (for {})", millis(self.clock.lasts_ms(since))));
         }
-        let phase = Tone::of(&step.phase).paint(&format!("{:PHASE_WIDTH$}", step.phase));
+        let phase = Tone::of(&step.phase).paint(&format!("{:PHASE_WIDTH$}", phase_text(step)));
         format!("{phase}  {lasts:LASTS_WIDTH$}  {}", note_tone(step).paint(&note))
     }
 
@@ -173,7 +176,11 @@ fn note_tone(step: &StepView) -> Tone {
 }
 
 fn style_of(step: &StepView) -> ProgressStyle {
-    let colours = match Tone::of(&step.phase) {
+    let tone = match Tone::of(&step.phase) {
+        Tone::Busy if step.is_way_back() => Tone::Warning,
+        tone => tone,
+    };
+    let colours = match tone {
         Tone::Good => "green/238",
         Tone::Busy => "cyan/238",
         Tone::Bad => "red/238",
@@ -211,7 +218,8 @@ fn rest_line(rollout: &RolloutView, shown: &[&StepView]) -> String {
     if hidden == 0 {
         return String::new();
     }
-    let done = rollout.done_count() - shown.iter().filter(|step| step.phase == "succeeded").count();
+    let done = rollout.steps.iter().filter(|step| step.phase == "succeeded").count()
+        - shown.iter().filter(|step| step.phase == "succeeded").count();
     Tone::Dim.paint(&format!("… and {hidden} more nodes, {done} of them done"))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::rollout_header;
+use crate::table::{phase_text, rollout_header};
 use crate::view::{RolloutView, StepView, WaitingOnView};
 
 /// Prints what has changed since the last answer.
@@ -15,12 +15,20 @@ pub struct Lines<'a> {
     /// What each node, and under the empty name the rollout, was last said to wait on.
     waiting: BTreeMap<String, String>,
     header: String,
+    asked: Option<String>,
     is_connected: bool,
 }
 
 impl<'a> Lines<'a> {
     pub fn new(output: &'a Output) -> Self {
-        Self { output, printed: BTreeMap::new(), waiting: BTreeMap::new(), header: String::new(), is_connected: true }
+        Self {
+            output,
+            printed: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            header: String::new(),
+            asked: None,
+            is_connected: true,
+        }
     }
 
     /// Prints what an answer changes.
@@ -41,11 +49,13 @@ impl<'a> Lines<'a> {
         let header = rollout_header(rollout).join(", ");
         if header != self.header {
             self.output.line(&format!("{}  {}  {header}", clock(rollout.now_at.as_deref()), rollout.rollout_id))?;
-            if rollout.status == "paused" {
-                self.output.note(&format!("`rollcall explain {}` says why it is paused", rollout.rollout_id));
-            }
             self.header = header;
         }
+        let ask = rollout.asks_for();
+        if let Some(ask) = ask.as_ref().filter(|ask| self.asked.as_ref() != Some(*ask)) {
+            self.output.note(ask);
+        }
+        self.asked = ask;
         Ok(())
     }
 
@@ -66,13 +76,20 @@ impl<'a> Lines<'a> {
         // What was before the watch began is told by the phase it has led to.
         let from = if is_first { phases.len() - 1 } else { (*printed).min(phases.len()) };
         *printed = phases.len();
-        for (phase, at) in &phases[from..] {
+        for (index, (phase, at)) in phases.iter().enumerate().skip(from) {
             if *phase == "queued" && is_first {
                 continue;
             }
-            let failure = step.failure.as_ref().filter(|_| *phase == "failed").map(|failure| failure.text());
-            let failure = failure.map(|text| format!(": {text}")).unwrap_or_default();
-            self.output.line(&format!("{}  {}  {phase}{failure}", clock(*at), step.node_name))?;
+            let is_now = index + 1 == phases.len();
+            let why = match *phase {
+                "failed" => step.failure.as_ref().map(|failure| failure.text()),
+                "skipped" => step.skipped_text(),
+                "queued" if is_now && step.is_way_back() => Some("it goes back".to_owned()),
+                _ => None,
+            };
+            let why = why.map(|text| format!(": {text}")).unwrap_or_default();
+            let phase = if is_now { phase_text(step) } else { phase };
+            self.output.line(&format!("{}  {}  {phase}{why}", clock(*at), step.node_name))?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ impl Watch<'_> {
             match self.open_drawing().await {
                 Ok(stream) => {
                     if let Some(ended) = self.follow(stream).await? {
-                        return outcome_of(&ended);
+                        return outcome_of(&ended, self.app).await;
                     }
                 }
                 // The cluster is away for a while: only before the first answer is that the end.
@@ -112,12 +112,11 @@ impl Watch<'_> {
     fn timed_out(&self, limit: Duration) -> Failure {
         Failure::TimedOut(match &self.last {
             Some(rollout) => format!(
-                "{} is {} after {}, with {} of {} done; it goes on without being watched\n  `rollcall explain {}` says what it waits on",
+                "{} is {} after {}, with {}; it goes on without being watched\n  `rollcall explain {}` says what it waits on",
                 rollout.rollout_id,
-                rollout.status,
+                rollout.status.replace('_', " "),
                 duration(limit),
-                rollout.done_count(),
-                rollout.steps.len(),
+                rollout.progress(),
                 rollout.rollout_id,
             ),
             None => format!("nothing was heard of the rollout within {}", duration(limit)),
@@ -144,7 +143,7 @@ fn rollout_of(message: Option<Result<v1::GetRolloutResponse, Status>>) -> Result
     }
 }
 
-fn outcome_of(rollout: &RolloutView) -> Outcome {
+async fn outcome_of(rollout: &RolloutView, app: &App) -> Outcome {
     if rollout.status == "succeeded" {
         return Ok(Exit::Done);
     }
@@ -152,7 +151,19 @@ fn outcome_of(rollout: &RolloutView) -> Outcome {
         "superseded" => format!("`rollcall rollout status {}` shows the one that took its place", rollout.group),
         _ => format!("`rollcall explain {}` says where its nodes stand", rollout.group),
     };
-    Err(Failure::Failed(format!("{} ended as {}\n  {next}", rollout.rollout_id, rollout.status)))
+    let why = why_ended(rollout, app).await.map(|why| format!(": {why}")).unwrap_or_default();
+    let status = rollout.status.replace('_', " ");
+    Err(Failure::Failed(format!("{} ended as {status}{why}\n  {next}", rollout.rollout_id)))
+}
+
+/// What the coordinator says of an ended rollout, where it can be had.
+async fn why_ended(rollout: &RolloutView, app: &App) -> Option<String> {
+    let request = v1::ExplainRequest { subject: rollout.rollout_id.clone(), options: None };
+    let answer = app.client.call(request, async |channel, request| rollouts(channel).explain(request).await).await;
+    let why = answer.ok()?.chain.into_iter().find(|link| link.reason == "ended")?.text;
+    // The status has been said.
+    let prefix = format!("it has ended, {}: ", rollout.status);
+    Some(why.strip_prefix(&prefix).unwrap_or(&why).to_owned())
 }
 
 impl<'a> Screen<'a> {

@@ -40,7 +40,7 @@ impl Tone {
             | "verifying" => Self::Busy,
             "paused" | "warning" | "unknown" | "away" | "rolling_back" | "awaiting_approval" | "awaiting_promotion"
             | "rolled_back" | "stopped" | "uninitialized" => Self::Warning,
-            "failed" | "critical" | "departed" | "no_leader" | "denied" | "unreachable" => Self::Bad,
+            "failed" | "critical" | "unhealthy" | "departed" | "no_leader" | "denied" | "unreachable" => Self::Bad,
             "queued" | "skipped" | "superseded" | "unprovisioned" => Self::Dim,
             _ => Self::Plain,
         }

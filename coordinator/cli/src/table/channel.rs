@@ -41,7 +41,7 @@ impl View for At<PromotionView> {
             lines.push(format!("started rollout {id}; `rollcall rollout status {id} --watch` shows it"));
         }
         for id in &promotion.stopped_rollout_ids {
-            lines.push(format!("stopped rollout {id}; `rollcall rollout status {id}` shows where it ended"));
+            lines.push(format!("halted rollout {id}; `rollcall rollout status {id}` shows how it stands"));
         }
         lines.join("\n")
     }

@@ -1,6 +1,7 @@
 //! Groups.
 
-use crate::output::{Page, Tone, View, column, key_values, table};
+use crate::group_file::{to_policy_lines, to_window_lines};
+use crate::output::{Page, Tone, View, column, key_values, millis, table};
 use crate::table::{or_none, short_time};
 use crate::view::{At, GroupView, List, MemberView, short_release};
 
@@ -38,11 +39,16 @@ impl View for At<GroupView> {
                 ("target", or_none(group.target.as_deref()).to_owned()),
                 ("rollout", or_none(group.active_rollout_id.as_deref()).to_owned()),
                 ("waiting on", group.waiting_on.as_ref().map(|waiting| waiting.text()).unwrap_or_default()),
+                ("left out", group.left_out_nodes.join(" ")),
+                ("a step takes", group.typical_step_ms.map(|ms| format!("about {}", millis(ms))).unwrap_or_default()),
                 ("revision", format!("{} (declared at {})", self.revision, group.modified_revision)),
             ],
         );
-        let policy: Vec<_> = group.policy.to_file_lines().into_iter().map(|line| format!("  {line}")).collect();
-        format!("{head}\n\n{}\n\npolicy\n{}", members_table(page, &group.members), policy.join("\n"))
+        let policy = to_policy_lines(&group.policy);
+        let windows =
+            group.windows.iter().flat_map(|window| [String::new()].into_iter().chain(to_window_lines(window)));
+        let declared: Vec<_> = policy.into_iter().chain(windows).collect();
+        format!("{head}\n\n{}\n\n{}", members_table(page, &group.members), declared.join("\n"))
     }
 }
 

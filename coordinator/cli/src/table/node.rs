@@ -1,8 +1,8 @@
 //! Nodes.
 
 use crate::output::{Page, Tone, View, column, key_values, table};
-use crate::table::{NONE, or_none, short_time};
-use crate::view::{At, List, NodeView, short_release};
+use crate::table::{NONE, minute_utc, or_none, said, short_time};
+use crate::view::{At, HealthOverrideView, HoldView, List, NodeView, short_release};
 
 impl View for List<NodeView> {
     fn to_table(&self, page: &Page) -> String {
@@ -18,7 +18,8 @@ impl View for List<NodeView> {
             });
             let services: Vec<_> = services.collect();
             let rows = if services.is_empty() { vec![(NONE, NONE, NONE)] } else { services };
-            rows.into_iter().map(|(group, health, release)| {
+            let note = short_note(node);
+            rows.into_iter().map(move |(group, health, release)| {
                 [
                     column(&node.name, Tone::Plain),
                     column(&node.presence, Tone::of(&node.presence)),
@@ -26,10 +27,11 @@ impl View for List<NodeView> {
                     column(health, Tone::of(health)),
                     column(release, Tone::Plain),
                     column(or_none(node.host_peer_id.as_deref()), Tone::Plain),
+                    column(&note, Tone::Warning),
                 ]
             })
         });
-        table(page, ["NODE", "PRESENCE", "GROUP", "HEALTH", "RELEASE", "PEER"], rows)
+        table(page, ["NODE", "PRESENCE", "GROUP", "HEALTH", "RELEASE", "PEER", "NOTE"], rows)
     }
 }
 
@@ -47,6 +49,8 @@ impl View for At<NodeView> {
                 ("node", node.name.clone()),
                 ("id", node.node_id.clone()),
                 ("presence", format!("{} since {since} UTC", Tone::of(&node.presence).paint(&node.presence))),
+                ("held", node.hold.as_ref().map(hold_text).unwrap_or_default()),
+                ("health set", node.health_override.as_ref().map(override_text).unwrap_or_default()),
                 ("session", session.unwrap_or_else(|| NONE.to_owned())),
                 ("address", node.address.clone().unwrap_or_default()),
                 ("agent", node.agent_version.clone().unwrap_or_default()),
@@ -76,4 +80,22 @@ impl View for At<NodeView> {
         });
         format!("{head}\n\n{}", table(page, ["GROUP", "HEALTH", "ROLE", "RELEASE", "PID", "DETAIL"], rows))
     }
+}
+
+/// What operators said of a node, where there is little room.
+fn short_note(node: &NodeView) -> String {
+    let held = node.hold.as_ref().map(|_| "held".to_owned());
+    let health = node.health_override.as_ref().map(|health| format!("set {}", health.health));
+    held.into_iter().chain(health).collect::<Vec<_>>().join(", ")
+}
+
+fn hold_text(hold: &HoldView) -> String {
+    let until =
+        hold.until_at.as_deref().map_or("until it is released".to_owned(), |at| format!("until {}", minute_utc(at)));
+    format!("{until}, {}", said(&hold.by, hold.since_at.as_deref(), hold.reason.as_deref()))
+}
+
+fn override_text(health: &HealthOverrideView) -> String {
+    let said = said(&health.by, health.since_at.as_deref(), health.reason.as_deref());
+    format!("{} {said}", Tone::of(&health.health).paint(&health.health))
 }

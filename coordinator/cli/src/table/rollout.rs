@@ -1,8 +1,9 @@
 //! Rollouts.
 
 use crate::output::{Page, Tone, View, column, key_values, millis, table};
-use crate::table::{NONE, or_none, short_minute, short_time};
-use crate::view::{At, History, List, RolloutView, StepView, short_release};
+use crate::table::step::steps_table;
+use crate::table::{NONE, minute_utc, short_minute, short_time};
+use crate::view::{At, History, List, RolloutView, short_release};
 
 impl View for List<RolloutView> {
     fn to_table(&self, page: &Page) -> String {
@@ -15,7 +16,7 @@ impl View for List<RolloutView> {
                 column(&rollout.group, Tone::Plain),
                 column(short_release(&rollout.target), Tone::Plain),
                 column(status_text(rollout), Tone::of(&rollout.status)),
-                column(format!("{}/{}", rollout.done_count(), rollout.steps.len()), Tone::Plain),
+                column(format!("{}/{}", rollout.done_count(), rollout.step_count()), Tone::Plain),
                 column(short_time(rollout.started_at.as_deref()), Tone::Dim),
             ]
         });
@@ -35,7 +36,7 @@ impl View for History {
                 column(&rollout.kind, Tone::Plain),
                 column(short_release(&rollout.target), Tone::Plain),
                 column(status_text(rollout), Tone::of(&rollout.status)),
-                column(format!("{}/{}", rollout.done_count(), rollout.steps.len()), Tone::Plain),
+                column(format!("{}/{}", rollout.done_count(), rollout.step_count()), Tone::Plain),
                 column(took, Tone::Plain),
                 column(short_minute(rollout.started_at.as_deref()), Tone::Dim),
             ]
@@ -56,9 +57,14 @@ impl View for At<RolloutView> {
                 ("group", rollout.group.clone()),
                 ("target", rollout.target.clone()),
                 ("status", status_line(rollout)),
+                ("goes back", going_back_line(rollout)),
                 ("waiting on", waiting_line(rollout)),
+                ("to go on", rollout.asks_for().unwrap_or_default()),
                 ("started", format!("{} UTC by {}", short_time(rollout.started_at.as_deref()), by.join(", "))),
                 ("reason", rollout.reason.clone().unwrap_or_default()),
+                ("approved", rollout.approved_by.as_ref().map(|by| format!("by {by}")).unwrap_or_default()),
+                ("by itself", by_itself_line(rollout)),
+                ("one way", one_way_line(rollout)),
                 ("unchanged", rollout.unchanged_nodes.join(" ")),
                 ("revision", self.revision.to_string()),
             ],
@@ -79,57 +85,17 @@ impl View for At<RolloutView> {
     }
 }
 
-fn steps_table(page: &Page, rollout: &RolloutView) -> String {
-    let rows = rollout.steps.iter().map(|step| {
-        let health = step.member.as_ref().map_or(NONE, |member| member.health.as_str());
-        let lasts = rollout.lasts_ms(step.phase_since_at_cluster_ms).map_or_else(|| NONE.to_owned(), millis);
-        [
-            column(&step.node_name, Tone::Plain),
-            column(&step.phase, Tone::of(&step.phase)),
-            column(lasts, Tone::Plain),
-            column(health, Tone::of(health)),
-            column(short_release(or_none(step.from.as_deref())), Tone::Dim),
-            column(step_note(step), Tone::Plain),
-        ]
-    });
-    table(page, ["NODE", "PHASE", "FOR", "HEALTH", "FROM", "NOTE"], rows)
-}
-
-/// What is to be said of a step besides its phase: why it failed, what it waits on, how far its soak is.
-pub fn step_note(step: &StepView) -> String {
-    let mut notes = Vec::new();
-    if step.attempt > 1 {
-        notes.push(format!("attempt {}", step.attempt));
-    }
-    if let Some(turning) = &step.turning {
-        notes.push(format!("turning back ({})", turning.replace('_', " ")));
-    }
-    if let Some(failure) = step.failure.as_ref().filter(|_| step.phase == "failed") {
-        notes.push(failure.text());
-    } else if step.is_soaking() {
-        notes.push(format!("healthy for {} of {}", millis(step.soaked_ms), millis(step.soak_needed_ms)));
-    } else if let Some(waiting) = step.waiting_on.as_ref().filter(|waiting| waiting.is_news()) {
-        notes.push(waiting.short_text());
-    }
-    if step.reboots > 0 {
-        notes.push(format!("{} reboots", step.reboots));
-    }
-    notes.join("; ")
-}
-
 fn status_text(rollout: &RolloutView) -> String {
     if rollout.status == "paused" && !rollout.pause_causes.is_empty() {
         format!("paused: {}", rollout.pause_causes.join(", "))
     } else {
-        rollout.status.clone()
+        rollout.status.replace('_', " ")
     }
 }
 
-/// `running · 2 of 6 done · 1m32s`.
+/// `running · 2 of 6 done`.
 pub fn rollout_header(rollout: &RolloutView) -> Vec<String> {
-    let mut parts = vec![Tone::of(&rollout.status).paint(&status_text(rollout))];
-    parts.push(format!("{} of {} done", rollout.done_count(), rollout.steps.len()));
-    parts
+    vec![Tone::of(&rollout.status).paint(&status_text(rollout)), rollout.progress()]
 }
 
 fn status_line(rollout: &RolloutView) -> String {
@@ -147,4 +113,24 @@ fn waiting_line(rollout: &RolloutView) -> String {
         Some(ms) => format!("{} (for {})", waiting.text(), millis(ms)),
         None => waiting.text(),
     }
+}
+
+fn going_back_line(rollout: &RolloutView) -> String {
+    let Some(why) = &rollout.going_back_why else { return String::new() };
+    match rollout.lasts_ms(rollout.going_back_since_at_cluster_ms).filter(|_| !rollout.is_ended()) {
+        Some(ms) => format!("{why} (for {})", millis(ms)),
+        None => why.clone(),
+    }
+}
+
+/// What an operator's `--until` brings.
+fn by_itself_line(rollout: &RolloutView) -> String {
+    let resumes = rollout.resumes_at.as_deref().map(|at| format!("resumes at {}", minute_utc(at)));
+    let pauses = rollout.pauses_at.as_deref().map(|at| format!("pauses at {}", minute_utc(at)));
+    resumes.into_iter().chain(pauses).collect::<Vec<_>>().join(", ")
+}
+
+fn one_way_line(rollout: &RolloutView) -> String {
+    let is_news = rollout.one_way && !rollout.is_ended();
+    if is_news { "what runs the target can't go back".to_owned() } else { String::new() }
 }

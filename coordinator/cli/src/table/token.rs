@@ -2,7 +2,7 @@
 
 use crate::output::{Page, Tone, View, column, millis, table};
 use crate::table::{NONE, or_none};
-use crate::view::{List, TokenView};
+use crate::view::{At, List, RevokedView, TokenView};
 
 impl View for List<TokenView> {
     fn to_table(&self, page: &Page) -> String {
@@ -25,5 +25,18 @@ impl View for List<TokenView> {
             ]
         });
         table(page, ["NODE", "GROUP", "ROLLOUT", "PHASE", "HELD FOR", "FENCE", "NEXT DEADLINE"], rows)
+    }
+}
+
+impl View for At<RevokedView> {
+    fn to_table(&self, _: &Page) -> String {
+        let RevokedView { node, rollout_id } = &self.item;
+        let mut lines = vec![format!("the token of {node} is revoked at revision {}", self.revision)];
+        if let Some(id) = rollout_id {
+            lines.push(format!("rollout {id} is paused; once you know how {node} is:"));
+            lines.push(format!("  rollcall rollout retry {id} --node {node}"));
+            lines.push(format!("  rollcall rollout skip {id} --node {node}"));
+        }
+        lines.join("\n")
     }
 }

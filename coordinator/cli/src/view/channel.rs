@@ -37,6 +37,8 @@ impl From<v1::Channel> for ChannelView {
 #[derive(Debug, Serialize)]
 pub struct PromotionView {
     pub ident: String,
+    /// Others that went the same way, in the same entry.
+    pub more_idents: Vec<String>,
     pub channel: String,
     pub started_rollout_ids: Vec<String>,
     pub stopped_rollout_ids: Vec<String>,

@@ -6,7 +6,12 @@ use serde::Serialize;
 
 /// The wall clock of a moment in RFC 3339, to the millisecond.
 pub fn wall(moment: Option<&v1::Moment>) -> Option<String> {
-    let time = moment?.wall_time.as_ref()?;
+    time(moment?.wall_time.as_ref())
+}
+
+/// A time of the wall clock alone, in the same form.
+pub fn time(time: Option<&prost_types::Timestamp>) -> Option<String> {
+    let time = time?;
     let timestamp = Timestamp::new(time.seconds, time.nanos).ok()?;
     Some(format!("{timestamp:.3}"))
 }
@@ -77,13 +82,18 @@ impl WaitingOnView {
             "soak" => format!("soak of {nodes}"),
             "prefetch_failed" => "can't get the release".to_owned(),
             "paused" => "paused".to_owned(),
+            "promotion" => "batch not promoted".to_owned(),
+            "approval" => "not approved".to_owned(),
+            "outside_window" => "window closed".to_owned(),
+            "frozen" => "frozen".to_owned(),
+            "next" => "a person's `next`".to_owned(),
             _ => self.text(),
         }
     }
 
     /// Whether a rollout's status says it already.
     pub fn is_status(&self) -> bool {
-        matches!(self.reason.as_str(), "paused" | "nothing" | "ended")
+        matches!(self.reason.as_str(), "paused" | "approval" | "promotion" | "nothing" | "ended")
     }
 
     /// Whether it only says that others come first.

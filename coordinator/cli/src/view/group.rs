@@ -1,10 +1,10 @@
 //! Groups, their policies and members.
 
-use rollcall_ident::Millis;
 use rollcall_proto::{ShortName as _, v1};
 use serde::Serialize;
 
 use super::common::{WaitingOnView, cluster_ms, empty_as_none, wall};
+use super::window::WindowView;
 
 /// A group as it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,6 +21,12 @@ pub struct GroupView {
     /// By name.
     pub members: Vec<MemberView>,
     pub policy: PolicyView,
+    /// None: always open.
+    pub windows: Vec<WindowView>,
+    /// Nodes that an operator left out of the way to the present target.
+    pub left_out_nodes: Vec<String>,
+    /// How long a step takes here, by those of its rollouts.
+    pub typical_step_ms: Option<u64>,
 }
 
 /// A policy in full.
@@ -103,6 +109,9 @@ impl From<v1::Group> for GroupView {
             modified_revision: group.modified_revision,
             members,
             policy: spec.policy.map(PolicyView::from).unwrap_or_default(),
+            windows: spec.windows.unwrap_or_default().values.into_iter().map(WindowView::from).collect(),
+            left_out_nodes: group.left_out_nodes,
+            typical_step_ms: group.typical_step_ms,
         }
     }
 }
@@ -179,49 +188,5 @@ impl From<v1::Policy> for PolicyView {
             max_attempts: policy.max_attempts,
             revision_history_limit: policy.revision_history_limit,
         }
-    }
-}
-
-impl PolicyView {
-    /// Its fields as a group file writes them: `min_healthy_time = "10s"`.
-    pub fn to_file_lines(&self) -> Vec<String> {
-        let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(self) else { return Vec::new() };
-        fields.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| file_line(key, value)).collect()
-    }
-}
-
-fn file_line(key: &str, value: &serde_json::Value) -> String {
-    if key == "max_failure_permille" {
-        let permille = value.as_u64().unwrap_or_default();
-        return format!("max_failure_ratio = {}.{:03}", permille / 1000, permille % 1000);
-    }
-    match (key.strip_suffix("_ms"), value.as_u64()) {
-        (Some(name), Some(ms)) => format!("{name} = \"{}\"", Millis(ms)),
-        _ => format!("{key} = {value}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_read_as_a_group_file_writes_them() {
-        let policy = PolicyView {
-            max_parallel: Some("25%".to_owned()),
-            min_healthy_time_ms: Some(90_000),
-            max_failure_permille: Some(250),
-            inventory: Some(vec!["a".to_owned(), "b".to_owned()]),
-            ..PolicyView::default()
-        };
-        assert_eq!(
-            policy.to_file_lines(),
-            [
-                "max_parallel = \"25%\"",
-                "inventory = [\"a\",\"b\"]",
-                "min_healthy_time = \"1m30s\"",
-                "max_failure_ratio = 0.250",
-            ]
-        );
     }
 }

@@ -11,14 +11,19 @@ mod audit;
 mod channel;
 mod cluster;
 mod common;
+mod doctor;
 mod event;
 mod explain;
+mod freeze;
 mod group;
 mod node;
 mod plan;
+mod quarantine;
 mod rollout;
 mod snapshot;
+mod step;
 mod token;
+mod window;
 
 use serde::Serialize;
 
@@ -26,14 +31,19 @@ pub use audit::{AuditRecordView, CopyView, ProblemView, VerificationView};
 pub use channel::{ChannelView, PromotionView};
 pub use cluster::{ClusterView, PeerView, PeersView};
 pub use common::{WaitingOnView, short_release};
+pub use doctor::{DoctorView, FindingView};
 pub use event::EventView;
 pub use explain::{ExplainView, ExplanationView};
-pub use group::{GroupView, MemberView};
-pub use node::NodeView;
-pub use plan::PlanView;
-pub use rollout::{History, RolloutView, StepView};
+pub use freeze::{FreezeCreatedView, FreezeView};
+pub use group::{GroupView, MemberView, PolicyView};
+pub use node::{HealthOverrideView, HoldView, NodeView};
+pub use plan::{PlanView, WindowFitView};
+pub use quarantine::QuarantineView;
+pub use rollout::{History, RolloutView};
 pub use snapshot::SnapshotView;
-pub use token::TokenView;
+pub use step::StepView;
+pub use token::{RevokedView, TokenView};
+pub use window::{GroupWindowsView, WindowAddedView, WindowView};
 
 /// Several things, as of one revision.
 #[derive(Debug, Serialize)]

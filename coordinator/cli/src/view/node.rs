@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rollcall_proto::v1;
 use serde::Serialize;
 
-use super::common::{cluster_ms, empty_as_none, wall, zero_as_none};
+use super::common::{cluster_ms, empty_as_none, time, wall, zero_as_none};
 use super::group::MemberView;
 
 /// A node as the log knows it.
@@ -26,6 +26,32 @@ pub struct NodeView {
     pub labels: BTreeMap<String, String>,
     pub highest_fence: Option<u64>,
     pub services: Vec<NodeServiceView>,
+    /// Set where an operator keeps it from being updated.
+    pub hold: Option<HoldView>,
+    /// Set where an operator knows better than its health checks.
+    pub health_override: Option<HealthOverrideView>,
+}
+
+/// An operator's word that a node isn't updated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HoldView {
+    pub by: String,
+    pub reason: Option<String>,
+    pub since_at: Option<String>,
+    pub since_at_cluster_ms: Option<u64>,
+    /// `None`: until it is released.
+    pub until_at: Option<String>,
+}
+
+/// An operator's word on a node's health.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HealthOverrideView {
+    /// `healthy` or `unhealthy`.
+    pub health: String,
+    pub by: String,
+    pub reason: Option<String>,
+    pub since_at: Option<String>,
+    pub since_at_cluster_ms: Option<u64>,
 }
 
 /// One service on a node.
@@ -56,6 +82,32 @@ impl From<v1::Node> for NodeView {
                 .into_iter()
                 .map(|service| NodeServiceView { group: service.group, member: service.member.map(MemberView::from) })
                 .collect(),
+            hold: node.hold.map(HoldView::from),
+            health_override: node.health_override.map(HealthOverrideView::from),
+        }
+    }
+}
+
+impl From<v1::Hold> for HoldView {
+    fn from(hold: v1::Hold) -> Self {
+        Self {
+            since_at: wall(hold.since.as_ref()),
+            since_at_cluster_ms: cluster_ms(hold.since.as_ref()),
+            until_at: time(hold.until.as_ref()),
+            by: hold.by,
+            reason: empty_as_none(hold.reason),
+        }
+    }
+}
+
+impl From<v1::HealthOverride> for HealthOverrideView {
+    fn from(health: v1::HealthOverride) -> Self {
+        Self {
+            since_at: wall(health.since.as_ref()),
+            since_at_cluster_ms: cluster_ms(health.since.as_ref()),
+            health: health.health,
+            by: health.by,
+            reason: empty_as_none(health.reason),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Rollouts and their steps.
+//! Rollouts.
 
 use rollcall_proto::{ShortName as _, v1};
 use serde::Serialize;
 
 use super::List;
-use super::common::{WaitingOnView, cluster_ms, empty_as_none, wall, zero_as_none};
-use super::group::MemberView;
+use super::common::{WaitingOnView, cluster_ms, empty_as_none, time, wall};
+use super::step::StepView;
 
 /// One movement of a group to one target release.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,65 +30,26 @@ pub struct RolloutView {
     pub modified_revision: u64,
     pub unchanged_nodes: Vec<String>,
     pub steps: Vec<StepView>,
+    /// The second person.
+    pub approved_by: Option<String>,
+    /// Set where it goes back: why, and since when.
+    pub going_back_why: Option<String>,
+    pub going_back_since_at: Option<String>,
+    pub going_back_since_at_cluster_ms: Option<u64>,
+    /// Which batch may begin steps now, from 0 on; the canary is 0 where there is one.
+    pub batch: u32,
+    /// Nodes that run the target can't go back.
+    pub one_way: bool,
+    /// When an operator's pause ends by itself.
+    pub resumes_at: Option<String>,
+    /// When an operator's leave ends by itself.
+    pub pauses_at: Option<String>,
 }
 
 /// The rollouts of one group.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct History(pub List<RolloutView>);
-
-/// One node's part of a rollout.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StepView {
-    pub node_id: String,
-    pub node_name: String,
-    pub phase: String,
-    pub phase_since_at: Option<String>,
-    pub phase_since_at_cluster_ms: Option<u64>,
-    pub attempt: u32,
-    pub fence: Option<u64>,
-    pub from: Option<String>,
-    pub to: String,
-    pub holds_token: bool,
-    /// What a begun step is being turned back for.
-    pub turning: Option<String>,
-    pub waiting_on: Option<WaitingOnView>,
-    pub failure: Option<StepFailureView>,
-    pub soaked_ms: u64,
-    pub soak_needed_ms: u64,
-    pub reboots: u32,
-    pub timings: Option<StepTimingsView>,
-    pub history: Vec<PhaseTimeView>,
-    pub member: Option<MemberView>,
-}
-
-/// Why a step failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StepFailureView {
-    pub phase: String,
-    pub reason: String,
-    pub detail: String,
-    /// The last 4 KiB of what the hook printed.
-    pub output: String,
-}
-
-/// What the node measured of its last attempt; fractions of a millisecond matter here.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StepTimingsView {
-    pub total_ms: f64,
-    pub hooks_ms: f64,
-    pub service_ms: f64,
-    pub soak_ms: f64,
-}
-
-/// When a step entered a phase.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PhaseTimeView {
-    pub phase: String,
-    pub attempt: u32,
-    pub entered_at: Option<String>,
-    pub entered_at_cluster_ms: Option<u64>,
-}
 
 impl From<v1::Rollout> for RolloutView {
     fn from(rollout: v1::Rollout) -> Self {
@@ -114,6 +75,14 @@ impl From<v1::Rollout> for RolloutView {
             modified_revision: rollout.modified_revision,
             unchanged_nodes,
             steps: rollout.steps.into_iter().map(StepView::from).collect(),
+            approved_by: empty_as_none(rollout.approved_by),
+            going_back_why: empty_as_none(rollout.going_back_why),
+            going_back_since_at: wall(rollout.going_back_since.as_ref()),
+            going_back_since_at_cluster_ms: cluster_ms(rollout.going_back_since.as_ref()),
+            batch: rollout.batch,
+            one_way: rollout.one_way,
+            resumes_at: time(rollout.resumes_at.as_ref()),
+            pauses_at: time(rollout.pauses_at.as_ref()),
         }
     }
 }
@@ -131,9 +100,50 @@ impl RolloutView {
         matches!(self.status.as_str(), "succeeded" | "stopped" | "rolled_back" | "superseded" | "denied")
     }
 
-    /// Steps that have succeeded.
+    /// Whether it returns, or has returned, nodes to where they were.
+    pub fn is_going_back(&self) -> bool {
+        self.going_back_why.is_some() || matches!(self.status.as_str(), "rolling_back" | "rolled_back")
+    }
+
+    /// Steps that have led where the rollout goes now.
     pub fn done_count(&self) -> usize {
-        self.steps.iter().filter(|step| step.phase == "succeeded").count()
+        self.steps_on_the_way().filter(|step| step.phase == "succeeded").count()
+    }
+
+    /// All that have to.
+    pub fn step_count(&self) -> usize {
+        self.steps_on_the_way().count()
+    }
+
+    /// Where it goes back, nodes that it never disturbed are none of it.
+    fn steps_on_the_way(&self) -> impl Iterator<Item = &StepView> {
+        let is_back = self.is_going_back();
+        self.steps.iter().filter(move |step| !is_back || step.is_way_back())
+    }
+
+    /// `2 of 6 done`.
+    pub fn progress(&self) -> String {
+        let word = if self.is_going_back() { "back" } else { "done" };
+        format!("{} of {} {word}", self.done_count(), self.step_count())
+    }
+
+    /// What a person is to say before it goes on: which command to type.
+    pub fn asks_for(&self) -> Option<String> {
+        let id = &self.rollout_id;
+        let reason = self.waiting_on.as_ref().map(|waiting| waiting.reason.as_str());
+        match (self.status.as_str(), reason) {
+            ("awaiting_approval", _) => {
+                let by = self.started_by.as_ref().map(|by| format!(" by somebody else than {by}")).unwrap_or_default();
+                Some(format!("`rollcall rollout approve {id}`{by}, or `rollcall rollout deny {id}`"))
+            }
+            ("awaiting_promotion", _) => Some(format!(
+                "`rollcall rollout promote {id}` lets batch {} begin, `rollcall rollout abort {id}` goes back",
+                self.batch
+            )),
+            ("paused", _) => Some(format!("`rollcall explain {id}` says why it is paused, and what helps")),
+            (_, Some("next")) => Some(format!("`rollcall rollout next {id}` lets one step begin")),
+            _ => None,
+        }
     }
 
     /// For how long it runs or ran.
@@ -145,82 +155,5 @@ impl RolloutView {
     /// For how long something lasts, by the cluster's clock.
     pub fn lasts_ms(&self, since_cluster_ms: Option<u64>) -> Option<u64> {
         Some(self.now_at_cluster_ms?.saturating_sub(since_cluster_ms?))
-    }
-}
-
-impl From<v1::Step> for StepView {
-    fn from(step: v1::Step) -> Self {
-        Self {
-            phase: step.phase().short_name(),
-            phase_since_at: wall(step.phase_since.as_ref()),
-            phase_since_at_cluster_ms: cluster_ms(step.phase_since.as_ref()),
-            node_id: step.node_id,
-            node_name: step.node_name,
-            attempt: step.attempt,
-            fence: zero_as_none(step.fence),
-            from: empty_as_none(step.from),
-            to: step.to,
-            holds_token: step.holds_token,
-            turning: empty_as_none(step.turning),
-            waiting_on: WaitingOnView::from_wire(step.waiting_on),
-            failure: step.failure.map(StepFailureView::from),
-            soaked_ms: step.soaked_ms,
-            soak_needed_ms: step.soak_needed_ms,
-            reboots: step.reboots,
-            timings: step.timings.map(|timings| StepTimingsView::from(&timings)),
-            history: step.history.iter().map(PhaseTimeView::from).collect(),
-            member: step.member.map(MemberView::from),
-        }
-    }
-}
-
-impl StepView {
-    /// Whether it is healthy and proves that it stays so.
-    pub fn is_soaking(&self) -> bool {
-        let is_healthy_now = self.waiting_on.as_ref().is_some_and(|waiting| waiting.reason == "soak");
-        self.phase == "verifying" && self.soak_needed_ms > 0 && (self.soaked_ms > 0 || is_healthy_now)
-    }
-}
-
-impl From<v1::StepFailure> for StepFailureView {
-    fn from(failure: v1::StepFailure) -> Self {
-        Self {
-            phase: failure.phase().short_name(),
-            reason: failure.reason,
-            detail: failure.detail,
-            output: failure.output,
-        }
-    }
-}
-
-impl StepFailureView {
-    /// In one line.
-    pub fn text(&self) -> String {
-        let what = format!("{} while {}", self.reason.replace('_', " "), self.phase);
-        if self.detail.is_empty() { what } else { format!("{what}: {}", self.detail) }
-    }
-}
-
-impl From<&v1::StepTimings> for StepTimingsView {
-    fn from(timings: &v1::StepTimings) -> Self {
-        #[allow(clippy::cast_precision_loss, reason = "a step that lasts 285 years may lose a microsecond")]
-        let ms = |us: u64| us as f64 / 1000.0;
-        Self {
-            total_ms: ms(timings.total_us),
-            hooks_ms: ms(timings.hooks_us),
-            service_ms: ms(timings.service_us),
-            soak_ms: ms(timings.soak_us),
-        }
-    }
-}
-
-impl From<&v1::PhaseTime> for PhaseTimeView {
-    fn from(time: &v1::PhaseTime) -> Self {
-        Self {
-            phase: time.phase().short_name(),
-            attempt: time.attempt,
-            entered_at: wall(time.entered_at.as_ref()),
-            entered_at_cluster_ms: cluster_ms(time.entered_at.as_ref()),
-        }
     }
 }

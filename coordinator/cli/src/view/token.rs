@@ -21,6 +21,14 @@ pub struct TokenView {
     pub next_deadline_in_ms: Option<u64>,
 }
 
+/// What taking a token away brought about.
+#[derive(Debug, Serialize)]
+pub struct RevokedView {
+    pub node: String,
+    /// The rollout that is paused by it.
+    pub rollout_id: Option<String>,
+}
+
 impl TokenView {
     /// `now`: the cluster's clock of the answer.
     pub fn from_wire(token: v1::Token, now: Option<&v1::Moment>) -> Self {

@@ -1,9 +1,10 @@
 //! What answers look like, as tables and as JSON.
 
 use insta::assert_snapshot;
+use rollcall_proto::v1::RolloutStatus;
 
 use crate::fake::Fake;
-use crate::{code, run, samples, stderr, stdout};
+use crate::{code, rollcall, run, samples, stderr, stdout};
 
 /// Both forms of one command's answer, behind its exit code.
 fn both_forms(fake: &Fake, line: &str) -> String {
@@ -36,13 +37,21 @@ snapshots! {
     rollout_status_of_all: "rollout status",
     rollout_plan: format!("rollout plan redis.default --to {}", samples::NEW),
     token_list: "token list",
+    token_revoke: "token revoke redis-3 --force",
     channel_list: "channel list",
     events: "events",
     audit: "audit",
     explain: "explain r1000",
+    quarantine_list: "quarantine list",
+    window_list: "window list",
+    window_add: "window add redis.default --days mon,tue --start 02:00 --length 2h",
+    freeze_list: "freeze list",
+    freeze_create: "freeze create --reason holidays",
+    node_hold: "node hold redis-3",
     cluster_status: "cluster status",
     cluster_init: "cluster init 10.0.0.2:7400",
     package_promote: format!("package promote {} stable", samples::NEW),
+    packages_promote: format!("package promote {} {} stable", samples::OLD, samples::NEW),
     package_demote: format!("package demote {} stable", samples::NEW),
 }
 
@@ -58,6 +67,67 @@ fn paused_rollout_shows_why() {
     let fake = Fake::start();
     fake.script().rollout = Some(samples::paused_rollout());
     assert_snapshot!(stdout(&run(&fake.endpoint(), "rollout status redis.default")));
+}
+
+#[test]
+fn rollout_on_its_way_back_shows_who_is_back() {
+    let fake = Fake::start();
+    fake.script().rollout = Some(samples::rolling_back_rollout());
+    assert_snapshot!(both_forms(&fake, "rollout status r1000"));
+    let list = stdout(&run(&fake.endpoint(), "rollout list"));
+    assert!(list.contains("rolling back") && list.contains("1/2"), "{list}");
+}
+
+#[test]
+fn rollout_that_waits_for_a_person_says_which_command_to_type() {
+    let fake = Fake::start();
+    for (status, reason, command) in [
+        (RolloutStatus::AwaitingApproval, "approval", "`rollcall rollout approve r1000` by somebody else"),
+        (RolloutStatus::AwaitingPromotion, "promotion", "`rollcall rollout promote r1000` lets batch 1 begin"),
+        (RolloutStatus::Running, "next", "`rollcall rollout next r1000` lets one step begin"),
+        (RolloutStatus::Paused, "paused", "`rollcall explain r1000` says why"),
+    ] {
+        fake.script().rollout = Some(samples::waiting_rollout(status, reason, "a word"));
+        let table = stdout(&run(&fake.endpoint(), "rollout status r1000"));
+        assert!(table.contains(command), "{status:?}: {table}");
+    }
+    let running = waiting_for_nobody(&fake);
+    assert!(!running.contains("to go on"), "{running}");
+}
+
+fn waiting_for_nobody(fake: &Fake) -> String {
+    fake.script().rollout = Some(samples::rollout());
+    stdout(&run(&fake.endpoint(), "rollout status r1000"))
+}
+
+#[test]
+fn doctor_ends_with_1_where_there_is_an_error() {
+    let fake = Fake::start();
+    let output = run(&fake.endpoint(), "doctor");
+    assert_eq!((code(&output), stdout(&output).as_str()), (0, "14 checks over 3 peers: all is well\n"));
+    fake.script().findings = samples::findings();
+    assert_eq!(code(&run(&fake.endpoint(), "doctor")), 1);
+    assert_snapshot!(both_forms(&fake, "doctor"));
+    fake.script().findings.remove(0);
+    assert_eq!(code(&run(&fake.endpoint(), "doctor")), 0);
+}
+
+#[test]
+fn group_file_of_a_group_can_be_applied_again() {
+    let fake = Fake::start();
+    let printed = run(&fake.endpoint(), "group get redis.default --as-file");
+    assert_snapshot!(stdout(&printed));
+    let output = rollcall()
+        .args(["--endpoints", &fake.endpoint(), "group", "apply", "-f", "-"])
+        .write_stdin(stdout(&printed))
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let mut declared = samples::group().spec.unwrap();
+    for window in declared.windows.iter_mut().flat_map(|windows| &mut windows.values) {
+        window.window_id.clear();
+    }
+    assert_eq!(fake.script().specs, [declared]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A cluster that answers from [`samples`](crate::samples), fails when it is told to, and remembers what it was asked.
 
+mod rollouts;
+
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -11,12 +13,13 @@ use rollcall_proto::v1::cluster_service_server::{ClusterService, ClusterServiceS
 use rollcall_proto::v1::event_service_server::{EventService, EventServiceServer};
 use rollcall_proto::v1::group_service_server::{GroupService, GroupServiceServer};
 use rollcall_proto::v1::node_service_server::{NodeService, NodeServiceServer};
-use rollcall_proto::v1::rollout_service_server::{RolloutService, RolloutServiceServer};
+use rollcall_proto::v1::rollout_service_server::RolloutServiceServer;
 use rollcall_proto::v1::token_service_server::{TokenService, TokenServiceServer};
+use rollcall_proto::v1::window_service_server::{WindowService, WindowServiceServer};
 use rollcall_proto::v1::*;
 use tokio::runtime::Runtime;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::TcpListenerStream;
-use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Server;
 use tonic::{Code, Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
@@ -37,10 +40,15 @@ pub struct Script {
     /// Pages of nodes, so that paging shows.
     pub node_count: usize,
     pub condition: String,
+    /// Why the rollout has ended.
+    pub end: Option<String>,
     /// Options of all writes, in order.
     pub writes: Vec<WriteOptions>,
     pub specs: Vec<GroupSpec>,
     pub verbs: Vec<String>,
+    /// Requests of verbs that carry more than options, as they came.
+    pub asked: Vec<String>,
+    pub findings: Vec<Finding>,
     pub init_peers: Vec<String>,
     pub page_tokens: Vec<String>,
     pub since: Vec<u64>,
@@ -78,6 +86,7 @@ impl Fake {
             .add_service(NodeServiceServer::new(service.clone()))
             .add_service(TokenServiceServer::new(service.clone()))
             .add_service(ChannelServiceServer::new(service.clone()))
+            .add_service(WindowServiceServer::new(service.clone()))
             .add_service(EventServiceServer::new(service.clone()))
             .add_service(ClusterServiceServer::new(service))
             .serve_with_incoming(TcpListenerStream::new(listener));
@@ -125,14 +134,6 @@ impl Service {
             answer
         })
     }
-
-    fn verb(&self, name: &str, request: RolloutVerbRequest) -> Result<Response<RolloutVerbResponse>, Status> {
-        self.answer(|script| {
-            script.verbs.push(format!("{name} {} {}", request.rollout_id, request.node));
-            script.writes.extend(request.options);
-            RolloutVerbResponse { revision: REVISION, rollout: script.rollout.clone() }
-        })
-    }
 }
 
 #[tonic::async_trait]
@@ -158,83 +159,6 @@ impl GroupService for Service {
 }
 
 #[tonic::async_trait]
-impl RolloutService for Service {
-    type WatchStream = Answers<GetRolloutResponse>;
-
-    async fn plan(&self, _: Request<PlanRolloutRequest>) -> Result<Response<PlanRolloutResponse>, Status> {
-        self.answer(|script| {
-            let mut plan = samples::plan();
-            if script.is_plan_empty {
-                plan.batches.clear();
-                plan.blockers.clear();
-            }
-            plan
-        })
-    }
-
-    async fn start(&self, request: Request<StartRolloutRequest>) -> Result<Response<StartRolloutResponse>, Status> {
-        let answer = StartRolloutResponse { revision: REVISION, rollout: Some(samples::rollout()) };
-        self.write(request.into_inner().options, answer)
-    }
-
-    async fn get(&self, _: Request<GetRolloutRequest>) -> Result<Response<GetRolloutResponse>, Status> {
-        self.answer(|script| GetRolloutResponse {
-            revision: REVISION,
-            now: samples::ago(0),
-            rollout: script.rollout.clone(),
-        })
-    }
-
-    async fn list(&self, _: Request<ListRolloutsRequest>) -> Result<Response<ListRolloutsResponse>, Status> {
-        self.answer(|script| ListRolloutsResponse {
-            revision: REVISION,
-            rollouts: script.rollout.clone().into_iter().collect(),
-            next_page_token: String::new(),
-        })
-    }
-
-    async fn watch(&self, _: Request<WatchRolloutRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        self.answer(|script| {
-            let answers = script.watches.pop_front().unwrap_or_default().into_iter().map(|answer| {
-                answer.map(|rollout| GetRolloutResponse {
-                    revision: REVISION,
-                    now: samples::ago(0),
-                    rollout: Some(rollout),
-                })
-            });
-            let answers: Vec<_> = answers.collect();
-            let stays_open = answers.last().is_none_or(Result::is_ok);
-            let answers = tokio_stream::iter(answers).throttle(script.pace);
-            // A watch that nothing ends stays open, as the real one does.
-            let stream: Answers<_> =
-                if stays_open { Box::pin(answers.chain(tokio_stream::pending())) } else { Box::pin(answers) };
-            stream
-        })
-    }
-
-    async fn pause(&self, request: Request<RolloutVerbRequest>) -> Result<Response<RolloutVerbResponse>, Status> {
-        self.verb("pause", request.into_inner())
-    }
-
-    async fn resume(&self, request: Request<RolloutVerbRequest>) -> Result<Response<RolloutVerbResponse>, Status> {
-        self.verb("resume", request.into_inner())
-    }
-
-    async fn stop(&self, request: Request<RolloutVerbRequest>) -> Result<Response<RolloutVerbResponse>, Status> {
-        self.verb("stop", request.into_inner())
-    }
-
-    async fn retry(&self, request: Request<RolloutVerbRequest>) -> Result<Response<RolloutVerbResponse>, Status> {
-        self.verb("retry", request.into_inner())
-    }
-
-    async fn explain(&self, _: Request<ExplainRequest>) -> Result<Response<ExplainResponse>, Status> {
-        let chain = samples::explanations();
-        self.answer(|_| ExplainResponse { revision: REVISION, now: samples::ago(0), chain })
-    }
-}
-
-#[tonic::async_trait]
 impl NodeService for Service {
     async fn list(&self, request: Request<ListNodesRequest>) -> Result<Response<ListNodesResponse>, Status> {
         let request = request.into_inner();
@@ -256,6 +180,24 @@ impl NodeService for Service {
     async fn remove(&self, request: Request<RemoveNodeRequest>) -> Result<Response<RemoveNodeResponse>, Status> {
         self.write(request.into_inner().options, RemoveNodeResponse { revision: REVISION })
     }
+
+    async fn hold(&self, request: Request<HoldNodeRequest>) -> Result<Response<NodeVerbResponse>, Status> {
+        let request = request.into_inner();
+        let until = request.until.map(|until| until.seconds);
+        self.0.lock().unwrap().asked.push(format!("hold {} {until:?}", request.node));
+        self.write(request.options, NodeVerbResponse { revision: REVISION, node: Some(samples::node()) })
+    }
+
+    async fn release(&self, request: Request<ReleaseNodeRequest>) -> Result<Response<NodeVerbResponse>, Status> {
+        let answer = NodeVerbResponse { revision: REVISION, node: Some(samples::node()) };
+        self.write(request.into_inner().options, answer)
+    }
+
+    async fn set_health(&self, request: Request<SetHealthRequest>) -> Result<Response<NodeVerbResponse>, Status> {
+        let request = request.into_inner();
+        self.0.lock().unwrap().asked.push(format!("set-health {} {}", request.node, request.health));
+        self.write(request.options, NodeVerbResponse { revision: REVISION, node: Some(samples::node()) })
+    }
 }
 
 #[tonic::async_trait]
@@ -263,6 +205,12 @@ impl TokenService for Service {
     async fn list(&self, _: Request<ListTokensRequest>) -> Result<Response<ListTokensResponse>, Status> {
         let tokens = vec![samples::token()];
         self.answer(|_| ListTokensResponse { revision: REVISION, now: samples::ago(0), tokens })
+    }
+
+    async fn revoke(&self, request: Request<RevokeTokenRequest>) -> Result<Response<RevokeTokenResponse>, Status> {
+        let request = request.into_inner();
+        self.0.lock().unwrap().asked.push(format!("revoke {} {}", request.node, request.force));
+        self.write(request.options, RevokeTokenResponse { revision: REVISION, rollout_id: "r1000".to_owned() })
     }
 }
 
@@ -282,12 +230,75 @@ impl ChannelService for Service {
 
     async fn promote(&self, request: Request<PromoteRequest>) -> Result<Response<PromoteResponse>, Status> {
         let started_rollout_ids = vec!["r1043".to_owned()];
-        self.write(request.into_inner().options, PromoteResponse { revision: REVISION, started_rollout_ids })
+        let request = request.into_inner();
+        self.0.lock().unwrap().asked.push(format!("promote {} {:?}", request.ident, request.more_idents));
+        self.write(request.options, PromoteResponse { revision: REVISION, started_rollout_ids })
     }
 
     async fn demote(&self, request: Request<DemoteRequest>) -> Result<Response<DemoteResponse>, Status> {
         let stopped_rollout_ids = vec!["r1000".to_owned()];
-        self.write(request.into_inner().options, DemoteResponse { revision: REVISION, stopped_rollout_ids })
+        let request = request.into_inner();
+        self.0.lock().unwrap().asked.push(format!("demote {} {:?}", request.ident, request.more_idents));
+        self.write(request.options, DemoteResponse { revision: REVISION, stopped_rollout_ids })
+    }
+
+    async fn list_quarantine(
+        &self,
+        _: Request<ListQuarantineRequest>,
+    ) -> Result<Response<ListQuarantineResponse>, Status> {
+        self.answer(|_| ListQuarantineResponse { revision: REVISION, releases: samples::quarantine() })
+    }
+
+    async fn add_quarantine(
+        &self,
+        request: Request<QuarantineRequest>,
+    ) -> Result<Response<QuarantineResponse>, Status> {
+        self.write(request.into_inner().options, QuarantineResponse { revision: REVISION })
+    }
+
+    async fn remove_quarantine(
+        &self,
+        request: Request<QuarantineRequest>,
+    ) -> Result<Response<QuarantineResponse>, Status> {
+        self.write(request.into_inner().options, QuarantineResponse { revision: REVISION })
+    }
+}
+
+#[tonic::async_trait]
+impl WindowService for Service {
+    async fn list(&self, _: Request<ListWindowsRequest>) -> Result<Response<ListWindowsResponse>, Status> {
+        self.answer(|_| ListWindowsResponse { revision: REVISION, groups: samples::group_windows() })
+    }
+
+    async fn add(&self, request: Request<AddWindowRequest>) -> Result<Response<AddWindowResponse>, Status> {
+        let request = request.into_inner();
+        let window = request.window.unwrap();
+        let words = (window.days.join(","), window.start_time, window.length_ms, window.time_zone);
+        self.0.lock().unwrap().asked.push(format!("window {} {words:?}", request.group));
+        self.write(request.options, AddWindowResponse { revision: REVISION, window_id: "w3".to_owned() })
+    }
+
+    async fn remove(&self, request: Request<RemoveWindowRequest>) -> Result<Response<RemoveWindowResponse>, Status> {
+        self.write(request.into_inner().options, RemoveWindowResponse { revision: REVISION })
+    }
+
+    async fn list_freezes(&self, _: Request<ListFreezesRequest>) -> Result<Response<ListFreezesResponse>, Status> {
+        self.answer(|_| ListFreezesResponse { revision: REVISION, freezes: samples::freezes() })
+    }
+
+    async fn create_freeze(
+        &self,
+        request: Request<CreateFreezeRequest>,
+    ) -> Result<Response<CreateFreezeResponse>, Status> {
+        let request = request.into_inner();
+        let seconds = |time: Option<prost_types::Timestamp>| time.map(|time| time.seconds);
+        let words = (request.groups, seconds(request.from), seconds(request.until));
+        self.0.lock().unwrap().asked.push(format!("freeze {words:?}"));
+        self.write(request.options, CreateFreezeResponse { revision: REVISION, freeze_id: "f1042".to_owned() })
+    }
+
+    async fn lift_freeze(&self, request: Request<LiftFreezeRequest>) -> Result<Response<LiftFreezeResponse>, Status> {
+        self.write(request.into_inner().options, LiftFreezeResponse { revision: REVISION })
     }
 }
 
@@ -382,5 +393,14 @@ impl ClusterService for Service {
         request: Request<TransferLeaderRequest>,
     ) -> Result<Response<TransferLeaderResponse>, Status> {
         self.answer(|_| TransferLeaderResponse { leader_peer_id: request.into_inner().peer_id })
+    }
+
+    async fn doctor(&self, _: Request<DoctorRequest>) -> Result<Response<DoctorResponse>, Status> {
+        self.answer(|script| DoctorResponse {
+            revision: REVISION,
+            findings: script.findings.clone(),
+            checks: 14,
+            peers_asked: 3,
+        })
     }
 }

@@ -2,9 +2,10 @@
 
 use prost_types::Timestamp;
 use rollcall_proto::v1::{
-    AuditHead, AuditRecord, Channel, ChannelRelease, Event, Explanation, Group, GroupSpec, Health, Instance, Member,
-    Moment, Node, NodeServiceState, Peer, Phase, PhaseTime, PlanRolloutResponse, PlannedBatch, PlannedStep, Policy,
-    Rollout, RolloutStatus, Step, StepFailure, StepTimings, Token, WaitingOn,
+    AuditHead, AuditRecord, Channel, ChannelRelease, Event, Explanation, Finding, Freeze, Group, GroupSpec,
+    GroupWindows, Health, HealthOverride, Hold, Instance, Member, Moment, Node, NodeServiceState, Peer, Phase,
+    PhaseTime, PlanRolloutResponse, PlannedRound, PlannedStep, Policy, QuarantinedRelease, Rollout, RolloutStatus,
+    Step, StepFailure, StepTimings, Token, WaitingOn, Window, WindowFit, WindowList,
 };
 
 pub const OLD: &str = "acme/redis/7.2.0/20261101000000";
@@ -19,6 +20,11 @@ pub fn ago(ms: u64) -> Option<Moment> {
     let seconds = 1_796_047_452 + i64::try_from(cluster_time_ms / 1000).unwrap();
     let nanos = i32::try_from(cluster_time_ms % 1000).unwrap() * 1_000_000;
     Some(Moment { cluster_time_ms, wall_time: Some(Timestamp { seconds, nanos }) })
+}
+
+/// A time of the wall clock so many seconds after now.
+pub fn in_seconds(seconds: i64) -> Option<Timestamp> {
+    ago(0).and_then(|now| now.wall_time).map(|now| Timestamp { seconds: now.seconds + seconds, ..now })
 }
 
 pub fn waiting(reason: &str, detail: &str, nodes: &[&str], ms: u64) -> WaitingOn {
@@ -64,6 +70,7 @@ pub fn group() -> Group {
                 max_failure_permille: Some(0),
                 ..Policy::default()
             }),
+            windows: Some(WindowList { values: vec![window("w1", &["mon", "tue"], "02:00", 7_200_000, "UTC")] }),
         }),
         target: NEW.to_owned(),
         active_rollout_id: "r1000".to_owned(),
@@ -74,7 +81,90 @@ pub fn group() -> Group {
         ],
         modified_revision: 900,
         waiting_on: Some(waiting("soak", "redis-3 to stay healthy for its min_healthy_time", &["redis-3"], 4_000)),
+        left_out_nodes: vec!["redis-4".to_owned()],
+        typical_step_ms: Some(20_000),
     }
+}
+
+pub fn window(id: &str, days: &[&str], start_time: &str, length_ms: u64, time_zone: &str) -> Window {
+    Window {
+        window_id: id.to_owned(),
+        days: days.iter().map(|day| (*day).to_owned()).collect(),
+        start_time: start_time.to_owned(),
+        length_ms,
+        time_zone: time_zone.to_owned(),
+    }
+}
+
+/// An open group, a closed one, and one that only a freeze closes.
+pub fn group_windows() -> Vec<GroupWindows> {
+    let group =
+        |name: &str, open, changes_at, windows| GroupWindows { group: name.to_owned(), windows, open, changes_at };
+    let nightly = window("w2", &[], "23:30", 5_400_000, "Europe/Berlin");
+    vec![
+        group(
+            "redis.default",
+            true,
+            in_seconds(3_600),
+            vec![window("w1", &["mon", "tue"], "14:00", 7_200_000, "UTC"), nightly],
+        ),
+        group("web.default", false, in_seconds(7_200), vec![window("w1", &["sat"], "02:00", 3_600_000, "UTC")]),
+        group("db.default", false, None, Vec::new()),
+    ]
+}
+
+pub fn freezes() -> Vec<Freeze> {
+    vec![
+        Freeze {
+            freeze_id: "f990".to_owned(),
+            groups: vec!["redis.default".to_owned(), "web.default".to_owned()],
+            from: in_seconds(86_400),
+            until: in_seconds(864_000),
+            by: "ops@bastion".to_owned(),
+            reason: "holidays: only those who must are here, and nobody wants to be called".to_owned(),
+        },
+        Freeze {
+            freeze_id: "f1001".to_owned(),
+            from: in_seconds(-60),
+            by: "ops@bastion".to_owned(),
+            ..Freeze::default()
+        },
+    ]
+}
+
+pub fn quarantine() -> Vec<QuarantinedRelease> {
+    vec![QuarantinedRelease {
+        ident: NEW.to_owned(),
+        by: "rollcall".to_owned(),
+        reason: "a step of r1000 failed, and it went back".to_owned(),
+        since: ago(60_000),
+    }]
+}
+
+pub fn findings() -> Vec<Finding> {
+    let finding = |severity: &str, check: &str, subject: &str, text: &str, advice: &str| Finding {
+        severity: severity.to_owned(),
+        check: check.to_owned(),
+        subject: subject.to_owned(),
+        text: text.to_owned(),
+        advice: advice.to_owned(),
+    };
+    vec![
+        finding(
+            "error",
+            "stuck_token",
+            "node redis-3",
+            "It has held its token for 3h and is away.",
+            "`rollcall explain redis-3`",
+        ),
+        finding(
+            "warning",
+            "disk_low",
+            "peer 2",
+            "5 % of its disk is left: 812 MiB on /var/lib/rollcall-coordinator.",
+            "",
+        ),
+    ]
 }
 
 fn phase_time(phase: Phase, ms: u64) -> PhaseTime {
@@ -170,6 +260,33 @@ pub fn paused_rollout() -> Rollout {
     rollout
 }
 
+/// The same on its way back: one step is back, one is on its way, one had not begun.
+pub fn rolling_back_rollout() -> Rollout {
+    let mut rollout = rollout();
+    rollout.status = RolloutStatus::RollingBack.into();
+    rollout.going_back_why = "aborted: loses writes".to_owned();
+    rollout.going_back_since = ago(20_000);
+    rollout.approved_by = "boss@bastion".to_owned();
+    let [first, second, third] = &mut rollout.steps[..] else { panic!("there are three steps") };
+    for step in [&mut *first, &mut *second] {
+        step.way = "back".to_owned();
+        (step.from, step.to) = (NEW.to_owned(), OLD.to_owned());
+    }
+    third.phase = Phase::Skipped.into();
+    third.skipped = "not_begun".to_owned();
+    third.waiting_on = None;
+    rollout
+}
+
+/// The same, waiting for what only a person can say.
+pub fn waiting_rollout(status: RolloutStatus, reason: &str, detail: &str) -> Rollout {
+    let mut rollout = rollout();
+    rollout.status = status.into();
+    rollout.batch = 1;
+    rollout.waiting_on = Some(waiting(reason, detail, &[], 4_000));
+    rollout
+}
+
 /// The same at its end.
 pub fn succeeded_rollout() -> Rollout {
     let mut rollout = rollout();
@@ -202,6 +319,18 @@ pub fn node() -> Node {
             member: Some(member("redis-3", NEW, Health::Healthy, false)),
         }],
         highest_fence: 1020,
+        hold: Some(Hold {
+            by: "ops@bastion".to_owned(),
+            reason: "memory is being replaced".to_owned(),
+            since: ago(60_000),
+            until: in_seconds(7_200),
+        }),
+        health_override: Some(HealthOverride {
+            health: "unhealthy".to_owned(),
+            by: "ops@bastion".to_owned(),
+            reason: "answers with old data".to_owned(),
+            since: ago(30_000),
+        }),
         ..Node::default()
     }
 }
@@ -291,12 +420,19 @@ pub fn plan() -> PlanRolloutResponse {
         revision: REVISION,
         group: "redis.default".to_owned(),
         target: NEW.to_owned(),
-        batches: vec![
-            PlannedBatch { steps: vec![step("redis-3", "by_order")] },
-            PlannedBatch { steps: vec![step("redis-1", "primary_last")] },
+        rounds: vec![
+            PlannedRound { steps: vec![step("redis-3", "by_order")], batch: 0, awaits_promotion: false },
+            PlannedRound {
+                steps: vec![step("redis-4", "by_order"), step("redis-5", "by_order")],
+                batch: 1,
+                awaits_promotion: true,
+            },
+            PlannedRound { steps: vec![step("redis-1", "primary_last")], batch: 1, awaits_promotion: false },
         ],
         unchanged_nodes: vec!["redis-2".to_owned()],
         blockers: vec![waiting("budget_exhausted", "redis-3 is not healthy", &["redis-3"], 4_000)],
+        takes_ms: Some(185_000),
+        window: Some(WindowFit { opens_at: in_seconds(3_600), closes_at: in_seconds(10_800), fits: Some(true) }),
     }
 }
 

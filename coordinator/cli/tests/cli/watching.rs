@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use insta::assert_snapshot;
-use rollcall_proto::v1::RolloutStatus;
+use rollcall_proto::v1::{Phase, RolloutStatus};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::fake::Fake;
-use crate::samples::{paused_rollout, rollout, succeeded_rollout};
+use crate::samples::{ago, paused_rollout, rolling_back_rollout, rollout, succeeded_rollout, waiting_rollout};
 use crate::{code, run, stderr, stdout};
 
 #[test]
@@ -37,14 +37,45 @@ fn a_watch_goes_on_where_a_stream_breaks() {
 
 #[test]
 fn a_watch_of_what_ends_otherwise_ends_with_1() {
-    for status in [RolloutStatus::Stopped, RolloutStatus::Superseded, RolloutStatus::RolledBack] {
+    for (status, name) in [
+        (RolloutStatus::Stopped, "stopped"),
+        (RolloutStatus::Superseded, "superseded"),
+        (RolloutStatus::RolledBack, "rolled_back"),
+        (RolloutStatus::Denied, "denied"),
+    ] {
         let fake = Fake::start();
         let mut ended = rollout();
         ended.status = status.into();
         fake.script().watches = [vec![Ok(ended)]].into();
+        fake.script().end = Some(format!("it has ended, {name}: loses writes"));
         let output = run(&fake.endpoint(), "rollout status r1000 -w");
         assert_eq!(code(&output), 1, "{status:?}");
+        let expected = format!("failed: r1000 ended as {}: loses writes\n", name.replace('_', " "));
+        assert!(stderr(&output).starts_with(&expected), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_watch_tells_the_way_back() {
+    let fake = Fake::start();
+    let mut back = rolling_back_rollout();
+    back.status = RolloutStatus::RolledBack.into();
+    back.steps[1].phase = Phase::Succeeded.into();
+    back.steps[1].phase_since = ago(0);
+    fake.script().watches = [vec![Ok(rollout()), Ok(rolling_back_rollout()), Ok(back)]].into();
+    let output = run(&fake.endpoint(), "rollout status r1000 -w");
+    assert_eq!(code(&output), 1);
+    assert_snapshot!(stdout(&output));
+}
+
+#[test]
+fn a_watch_says_once_which_command_a_person_is_asked_for() {
+    let fake = Fake::start();
+    let waiting = waiting_rollout(RolloutStatus::AwaitingPromotion, "promotion", "the promotion of batch 1");
+    fake.script().watches = [vec![Ok(rollout()), Ok(waiting.clone()), Ok(waiting), Ok(succeeded_rollout())]].into();
+    let output = run(&fake.endpoint(), "rollout status r1000 -w");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("`rollcall rollout promote r1000`").count(), 1, "{}", stderr(&output));
 }
 
 #[test]
