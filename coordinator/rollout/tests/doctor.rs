@@ -25,7 +25,7 @@ fn world(members: &[&str], policy: PolicyPatch) -> World {
     for name in members {
         world.connect(name);
         world.start_process(name, &release("1"));
-        world.machine(name).health = Health::Healthy;
+        world.service(name).health = Health::Healthy;
         world.report_status(name).unwrap();
     }
     world
@@ -34,7 +34,7 @@ fn world(members: &[&str], policy: PolicyPatch) -> World {
 /// As a person sees it `later` than the last entry: the log of an idle cluster stands still.
 fn found_later(world: &World, later: Millis) -> Vec<Finding> {
     let cluster_time = world.clock + later;
-    diagnose(&world.state, Stamp { cluster_time, wall_time: WallTime(cluster_time.0) })
+    diagnose(&world.state, Stamp { cluster_time, wall_time: WallTime(support::MIDNIGHT + cluster_time.0) })
 }
 
 fn names(world: &World, later: Millis) -> Vec<&'static str> {
@@ -107,7 +107,7 @@ fn an_operators_pause_is_told_unless_it_ends_by_itself() {
     let mut world = world(&["a"], PolicyPatch::default());
     world.start("2").outcome.unwrap();
     let rollout = world.state.active_rollout(&group()).unwrap().id;
-    let until = Some(WallTime(DAY.0));
+    let until = Some(WallTime(support::MIDNIGHT + DAY.0));
     world.propose(Command::Steer { rollout, verb: RolloutVerb::Pause { until } }).outcome.unwrap();
     assert_eq!(names(&world, MINUTE), Vec::<&str>::new());
     world.propose(Command::Steer { rollout, verb: RolloutVerb::Pause { until: None } }).outcome.unwrap();
@@ -117,7 +117,7 @@ fn an_operators_pause_is_told_unless_it_ends_by_itself() {
 #[test]
 fn a_target_in_quarantine_and_a_release_that_cannot_be_had_are_told() {
     let mut world = world(&["a"], PolicyPatch::default());
-    world.machine("a").can_prefetch = false;
+    world.service("a").can_prefetch = false;
     world.start("2").outcome.unwrap();
     world.run(true);
     assert_eq!(names(&world, MINUTE), ["release_not_fetched"]);
@@ -145,7 +145,7 @@ fn held_nodes_are_told_and_a_group_of_them_as_one_that_can_not_move() {
     let (a, b) = (world.id("a"), world.id("b"));
     world.propose(Command::HoldNode { node: a, until: None }).outcome.unwrap();
     assert_eq!(names(&world, Millis(0)), ["node_held"]);
-    world.propose(Command::HoldNode { node: b, until: Some(WallTime(DAY.0)) }).outcome.unwrap();
+    world.propose(Command::HoldNode { node: b, until: Some(WallTime(support::MIDNIGHT + DAY.0)) }).outcome.unwrap();
     assert_eq!(names(&world, Millis(0)), ["every_member_held", "node_held"], "b is released by itself");
 }
 
@@ -181,8 +181,8 @@ fn an_order_that_does_not_fit_is_told_with_what_is_missing() {
 fn a_freeze_is_told_if_it_has_no_end_and_has_begun() {
     let mut world = world(&["a"], PolicyPatch::default());
     let freeze = |from, until| Command::CreateFreeze { groups: vec![group()], from, until };
-    world.propose(freeze(None, Some(WallTime(DAY.0)))).outcome.unwrap();
-    world.propose(freeze(Some(WallTime(MINUTE.0)), None)).outcome.unwrap();
+    world.propose(freeze(None, Some(WallTime(support::MIDNIGHT + DAY.0)))).outcome.unwrap();
+    world.propose(freeze(Some(WallTime(support::MIDNIGHT + MINUTE.0)), None)).outcome.unwrap();
     assert_eq!(names(&world, Millis(0)), Vec::<&str>::new());
     let finding = the_one(&world, MINUTE, "endless_freeze");
     assert!(finding.text.contains(GROUP) && finding.advice.contains("rollcall freeze lift f"), "{finding:?}");

@@ -68,7 +68,9 @@ impl Transition<'_> {
         let was_let_in = is_given_back && step.batch.take().is_some();
         step.phase = phase;
         step.phase_since = now;
-        step.turn = None;
+        // An agent that was told to turn at its next boundary may say first what it has ended.
+        let is_on_its_way = matches!(phase, Phase::Installing | Phase::Rebooting);
+        step.turn = step.turn.filter(|turn| is_on_its_way && matches!(turn, Turn::Fail { .. }));
         step.rank = None;
         step.is_disturbed |= phase == Phase::Stopping;
         step.history.push((phase, step.attempt, now));

@@ -123,6 +123,10 @@ impl Transition<'_> {
                     self.enter(id, node, Phase::Installing);
                 }
                 let phase = if phase == Phase::Rebooting { Phase::Installing } else { phase };
+                // One that turns goes no further; it says so next.
+                if turn.is_some() && phase == Phase::Installing {
+                    return Ok(());
+                }
                 self.advance(id, node, phase, Phase::Installing, Phase::Starting)
             }
             StepEvent::RebootBegun { .. } if phase.is_past_b() => {
@@ -137,7 +141,10 @@ impl Transition<'_> {
                 if let Some(target) = target.filter(|target| *target != instance.release) {
                     return Err(Rejection::NotTheTarget { given: instance.release.clone(), target });
                 }
-                if !matches!(phase, Phase::Starting | Phase::Verifying) {
+                // The turn came too late: the agent was starting already.
+                if turn.is_some() && phase == Phase::Installing {
+                    self.enter(id, node, Phase::Starting);
+                } else if !matches!(phase, Phase::Starting | Phase::Verifying) {
                     return Err(refused());
                 }
                 self.note_started(id, node, instance);

@@ -46,7 +46,7 @@ pub fn action() -> impl Strategy<Value = Action> {
         24 => (node.clone(), prop::bool::weighted(0.9)).prop_map(|(node, good)| Action::Act(node, good)),
         1 => node.clone().prop_map(Action::Fail),
         6 => Just(Action::Prefetch),
-        4 => (node.clone(), 0..8u8).prop_map(|(node, event)| Action::Lie(node, event)),
+        4 => (node.clone(), 0..9u8).prop_map(|(node, event)| Action::Lie(node, event)),
         2 => (node.clone(), any::<bool>()).prop_map(|(node, good)| Action::Health(node, good)),
         1 => (node.clone(), any::<bool>()).prop_map(|(node, primary)| Action::Primary(node, primary)),
         6 => prop_oneof![0..3_000u64, 0..1_000_000u64].prop_map(Action::Clock),
@@ -98,6 +98,9 @@ pub fn perform(world: &mut World, action: &Action) {
                 4 => StepEvent::Installed { hook_ran: false },
                 5 => StepEvent::Finished { timings: Default::default() },
                 6 => StepEvent::TurnedBack,
+                8 => StepEvent::Started {
+                    instance: world.service(name).instance.clone().unwrap_or_else(|| lie(&order.to)),
+                },
                 _ => StepEvent::RebootBegun { boot_id: BootId([9; 16]) },
             };
             let is_success_claimed_early = event == 5 && order.go != Go::Finish;
@@ -170,6 +173,11 @@ pub fn perform(world: &mut World, action: &Action) {
         }
         _ => {}
     }
+}
+
+/// A process that nobody has seen.
+fn lie(release: &rollcall_ident::ReleaseIdent) -> rollcall_rollout::Instance {
+    rollcall_rollout::Instance { pid: 99, start_time: 9, boot_id: BootId([9; 16]), release: release.clone() }
 }
 
 /// One of those who hold a token, so that histories get somewhere.

@@ -315,6 +315,10 @@ impl World {
         let done = match (order.go, order.phase) {
             (Go::TurnBack, Phase::Stopping) => {
                 self.stop_process(name);
+                self.report_step(name, StepEvent::Stopped { killed: false })
+            }
+            (Go::TurnBack, Phase::Installing) => {
+                self.report_step(name, StepEvent::Installed { hook_ran: true }).unwrap();
                 self.report_step(name, StepEvent::TurnedBack)
             }
             (Go::TurnBack, _) => self.report_step(name, StepEvent::TurnedBack),
