@@ -6,6 +6,7 @@
 pub mod app;
 pub mod config;
 mod convert;
+mod doctor;
 mod http;
 pub mod inspect;
 mod leader;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use axum::extract::State;
+use axum::extract;
 use axum::response::Html;
-use rollcall_rollout::{Group, Phase};
+use rollcall_rollout::{Group, Phase, State};
 
 use super::Page;
 use crate::raft::{Consensus, Peer};
@@ -16,8 +16,11 @@ table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}\
 th,td{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #8884;vertical-align:top}\
 th{font-weight:600}small{opacity:.7}:root{color-scheme:light dark}</style>";
 
+/// BOUND: rows of what people have set; `rollcall node list` and its like show all.
+const MAX_ROWS: usize = 200;
+
 /// `/`
-pub async fn show(State(page): State<Page>) -> Html<String> {
+pub async fn show(extract::State(page): extract::State<Page>) -> Html<String> {
     let mut html = String::from(HEAD);
     match page.peer.consensus() {
         None => blank(&mut html, &page.peer),
@@ -64,9 +67,36 @@ async fn running(html: &mut String, consensus: &Consensus) {
         group_row(html, state, group);
     }
     html.push_str("</table>");
+    set_by_people(html, state);
 }
 
-fn group_row(html: &mut String, state: &rollcall_rollout::State, group: &Group) {
+/// What people have said that keeps something from moving: freezes, held nodes, releases in quarantine.
+fn set_by_people(html: &mut String, state: &State) {
+    let freezes = state.freezes().values().map(|freeze| {
+        let groups: Vec<String> = freeze.groups.iter().map(ToString::to_string).collect();
+        let whom = if groups.is_empty() { "all groups".to_owned() } else { groups.join(", ") };
+        (format!("freeze {} of {whom}", freeze.id), freeze.by.0.clone(), freeze.reason.clone())
+    });
+    let held = state.nodes().values().filter_map(|node| {
+        let hold = node.hold.as_ref()?;
+        Some((format!("node {} held", node.name), hold.by.0.clone(), hold.reason.clone()))
+    });
+    let aside = state.quarantine().iter().map(|(release, quarantine)| {
+        (format!("{release} in quarantine"), quarantine.by.0.clone(), Some(quarantine.reason.clone()))
+    });
+    let mut rows = freezes.chain(held).chain(aside).take(MAX_ROWS).peekable();
+    if rows.peek().is_none() {
+        return;
+    }
+    html.push_str("<h2>Set by people</h2><table><tr><th>what<th>by<th>why");
+    for (what, by, why) in rows {
+        let why = why.map_or("–".to_owned(), |why| escaped(&why));
+        push(html, format_args!("<tr><td>{}<td>{}<td>{why}", escaped(&what), escaped(&by)));
+    }
+    html.push_str("</table>");
+}
+
+fn group_row(html: &mut String, state: &State, group: &Group) {
     let target = group.target.as_ref().map_or("–".to_owned(), ToString::to_string);
     let unavailable = group.unavailable.len();
     push(
@@ -81,8 +111,19 @@ fn group_row(html: &mut String, state: &rollcall_rollout::State, group: &Group) 
         html.push_str("<td>–<td>–");
         return;
     };
-    let done = rollout.tally.of(Phase::Succeeded);
-    push(html, format_args!("<td>{} {}: {done} of {} steps", rollout.id, rollout.status, rollout.steps.len()));
+    let (done, failed) = (rollout.tally.of(Phase::Succeeded), rollout.tally.of(Phase::Failed));
+    let (id, status, all) = (rollout.id, rollout.status, rollout.steps.len());
+    push(html, format_args!("<td>{id} {}: {done} of {all} steps", status.to_string().replace('_', " ")));
+    if failed > 0 {
+        push(html, format_args!(", {failed} failed"));
+    }
+    let has_batches = rollout.is_active() && (group.policy.canary > 0 || !group.policy.batches.is_empty());
+    if has_batches {
+        push(html, format_args!(", batch {}", rollout.batch.number));
+    }
+    if let Some(back) = rollout.going_back.as_ref().filter(|_| rollout.is_active()) {
+        push(html, format_args!("<br><small>goes back: {}</small>", escaped(&back.why)));
+    }
     let waits = rollout.waiting.as_ref().filter(|_| rollout.is_active());
     let waits = waits.map_or("–".to_owned(), |waiting| escaped(&waiting.on.to_string()));
     push(html, format_args!("<td>{waits}"));
