@@ -49,8 +49,11 @@ pub struct Finding {
     pub advice: String,
 }
 
+/// Looks for one thing.
+type Check = fn(&Ward<'_>, &mut Findings);
+
 /// Each check under its name, in the order in which their findings are told.
-const CHECKS: [(&str, fn(&Ward<'_>, &mut Findings)); 16] = [
+const CHECKS: [(&str, Check); 16] = [
     ("state_unsound", state_unsound),
     ("stuck_token", stuck_token),
     ("rollout_paused", rollout_paused),

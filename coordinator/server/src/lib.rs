@@ -6,6 +6,7 @@
 pub mod app;
 pub mod config;
 mod convert;
+mod doctor;
 mod http;
 mod leader;
 pub mod logging;

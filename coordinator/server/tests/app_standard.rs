@@ -56,7 +56,7 @@ async fn a_blank_peer_says_so_to_everything_but_what_makes_it_a_member() {
 async fn health_and_readiness_follow_the_leader() {
     let mut cluster = Cluster::of(3).await;
     for peer in &cluster.peers {
-        for service in ["", "rollcall.v1.RolloutService"] {
+        for service in ["", "rollcall.v1.RolloutService", "rollcall.v1.WindowService"] {
             eventually("the peer serves", || async {
                 (health(peer, service).await == ServingStatus::Serving).then_some(())
             })
@@ -89,7 +89,7 @@ async fn reflection_lists_and_describes_the_api() {
     let mut next = async || answers.message().await.unwrap().unwrap().message_response.unwrap();
     let MessageResponse::ListServicesResponse(list) = next().await else { panic!("a list") };
     let names: Vec<String> = list.service.into_iter().map(|service| service.name).collect();
-    for service in ["Agent", "Group", "Rollout", "Node", "Token", "Channel", "Event", "Cluster"] {
+    for service in ["Agent", "Group", "Rollout", "Node", "Token", "Channel", "Window", "Event", "Cluster"] {
         assert!(names.contains(&format!("rollcall.v1.{service}Service")), "{service}: {names:?}");
     }
     assert!(names.contains(&"grpc.health.v1.Health".to_owned()), "{names:?}");
@@ -117,6 +117,9 @@ async fn metrics_have_the_names_of_the_contract() {
         "rollcall_commit_duration_seconds_count",
         "rollcall_fsync_duration_seconds_bucket{le=\"+Inf\"}",
         "rollcall_log_entries",
+        "rollcall_apply_duration_seconds_count",
+        "rollcall_rollout_state{group=\"web.default\",state=\"rolling_back\"} 0",
+        "rollcall_rollout_steps{group=\"web.default\",phase=\"succeeded\"} 0",
     ] {
         assert!(text.contains(line), "{line} isn't in:\n{text}");
     }

@@ -8,6 +8,7 @@
 mod agent;
 mod channel;
 mod cluster;
+mod doctor;
 mod event;
 mod explain;
 mod field;
@@ -26,6 +27,7 @@ mod window;
 pub use agent::{greeting, node_report, orders};
 pub use channel::channel;
 pub use cluster::{peer, quorum_margin};
+pub use doctor::diagnosis;
 pub use event::events;
 pub use explain::explanations;
 pub use field::{FieldError, optional, required};

@@ -77,7 +77,7 @@ pub(super) struct Inner {
     pub stopping: AtomicBool,
     tasks: std::sync::Mutex<Vec<JoinHandle<()>>>,
     /// The directory is this process's own until the last handle is gone.
-    _dir: Arc<DataDir>,
+    pub dir: Arc<DataDir>,
 }
 
 impl Inner {
@@ -145,7 +145,7 @@ impl Consensus {
             history,
             stopping: AtomicBool::new(false),
             tasks: std::sync::Mutex::new(tasks),
-            _dir: dir,
+            dir,
         };
         let inner = Arc::new(inner);
         let settle = settle_when_leading(Arc::downgrade(&inner), inner.leadership.clone());

@@ -23,6 +23,7 @@
 
 mod api;
 mod bootstrap;
+mod checkup;
 mod client;
 mod clock;
 mod codec;
@@ -49,6 +50,7 @@ pub use api::{
     Leadership, MemberStatus, MembershipError, NotProposed, Origin, PeerProblem, ProposeError, RaftStatus, ReadError,
     Unknown,
 };
+pub use checkup::{Checkup, Examined};
 pub use clock::wall_clock;
 pub use consensus::{CommitObserver, Consensus, Observers};
 pub use peer::{Peer, PeerConfig};

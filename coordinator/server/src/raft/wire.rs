@@ -9,6 +9,7 @@ use rollcall_ident::{ClusterId, PeerId, Revision};
 use rollcall_rollout::{Applied, Proposal};
 
 use super::api::{MemberStatus, MembershipError, NotProposed, Origin, ReadError, Unknown};
+use super::checkup::Checkup;
 use crate::storage::{EntryV1, LogIdV1, StoredMembershipV1, VoteV1};
 
 /// The gRPC service.
@@ -55,6 +56,7 @@ pub(super) enum BodyV1 {
     ReadIndex { timeout_ms: u64 },
     Change(ChangeV1),
     Members,
+    Checkup,
 }
 
 /// Asks for a vote, or whether it would be given.
@@ -118,6 +120,7 @@ pub(super) enum ReplyV1 {
     Members(Result<Vec<MemberStatus>, MembershipError>),
     /// It was understood, and something went wrong on the peer.
     Failed(String),
+    Checkup(Box<Checkup>),
 }
 
 /// Why a message was not even looked at. Whoever is refused has the wrong peer, or is wrong itself.

@@ -151,6 +151,11 @@ impl Api {
         self.clock.now(consensus, view)
     }
 
+    /// The same as [`now`](Self::now), for whoever keeps asking.
+    pub fn clock(&self) -> &ClusterClock {
+        &self.clock
+    }
+
     /// Who asks for a change of the peers, and why.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use tonic::{Request, Response, Status};
 use super::api::{Api, Call};
 use super::serving::serves;
 use crate::convert;
+use crate::doctor;
 use crate::raft::{Consensus, MemberStatus};
 
 /// The peers.
@@ -110,8 +111,11 @@ impl ClusterService for Clusters {
         Ok(Response::new(v1::TransferLeaderResponse { leader_peer_id }))
     }
 
-    async fn doctor(&self, _request: Request<v1::DoctorRequest>) -> Result<Response<v1::DoctorResponse>, Status> {
-        Err(Status::unimplemented("doctor comes with the next commit"))
+    async fn doctor(&self, request: Request<v1::DoctorRequest>) -> Result<Response<v1::DoctorResponse>, Status> {
+        let stale = request.into_inner().options.is_some_and(|options| options.stale);
+        let examined = doctor::examine(&self.0.consensus()?, self.0.clock(), stale).await;
+        let diagnosis = examined.map_err(|error| Status::internal(format!("looking at the state failed: {error}")))?;
+        Ok(Response::new(convert::diagnosis(diagnosis)))
     }
 }
 

@@ -46,7 +46,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 const REPORTS_IN_FLIGHT: usize = 64;
 
 /// BOUND: sessions of a peer. A cluster of 5 peers hosts 100,000 nodes, also when one peer is down.
-const MAX_SESSIONS: usize = 40_000;
+pub const MAX_SESSIONS: usize = 40_000;
 
 /// What an agent is sent.
 type ToAgent = Result<v1::PeerMessage, Status>;

@@ -37,6 +37,15 @@ pub struct Identity {
 }
 
 /// [`Identity`] on disk.
+/// What is free on a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct DiskSpace {
+    /// To be used by everybody.
+    pub free_bytes: u64,
+    /// In all.
+    pub total_bytes: u64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 struct IdentityV1 {
     cluster: ClusterId,
@@ -70,6 +79,17 @@ impl DataDir {
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What is free on the file system of the folder. Blocks.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn disk_space(&self) -> io::Result<DiskSpace> {
+        let stat = rustix::fs::statvfs(&self.path)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        // What only root may still use isn't free.
+        Ok(DiskSpace { free_bytes: bytes(stat.f_bavail), total_bytes: bytes(stat.f_blocks) })
     }
 
     /// Who lives here: `None` in a folder that is new.

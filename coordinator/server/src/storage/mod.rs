@@ -38,7 +38,7 @@ mod wal;
 pub use disk::{EntryV1, LogIdV1, MembershipV1, PayloadV1, StoredMembershipV1, VoteV1};
 pub use error::StorageError;
 pub use history::{History, HistoryBounds, HistoryError, HistoryPage, RETAINED_REVISIONS};
-pub use identity::{DataDir, Identity};
+pub use identity::{DataDir, DiskSpace, Identity};
 pub use log_store::{LogMetrics, LogStore};
 pub use recover::Storage;
 pub use snapshot_build::SnapshotBuilder;

@@ -14,6 +14,7 @@ use rollcall_proto::v1::group_service_client::GroupServiceClient;
 use rollcall_proto::v1::node_service_client::NodeServiceClient;
 use rollcall_proto::v1::rollout_service_client::RolloutServiceClient;
 use rollcall_proto::v1::token_service_client::TokenServiceClient;
+use rollcall_proto::v1::window_service_client::WindowServiceClient;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
@@ -113,9 +114,23 @@ impl TestPeer {
         EventServiceClient::new(self.channel().await)
     }
 
+    pub async fn windows(&self) -> WindowServiceClient<Channel> {
+        WindowServiceClient::new(self.channel().await)
+    }
+
     pub async fn node(&self, name: &str) -> v1::Node {
         let request = v1::GetNodeRequest { node: name.to_owned(), options: None };
         self.nodes().await.get(request).await.unwrap().into_inner().node.unwrap()
+    }
+
+    pub async fn group(&self, name: &str) -> v1::Group {
+        let request = v1::GetGroupRequest { name: name.to_owned(), options: None };
+        self.groups().await.get(request).await.unwrap().into_inner().group.unwrap()
+    }
+
+    pub async fn rollout(&self, id: &str) -> v1::Rollout {
+        let request = v1::GetRolloutRequest { rollout_id: id.to_owned(), ..Default::default() };
+        self.rollouts().await.get(request).await.unwrap().into_inner().rollout.unwrap()
     }
 
     pub async fn status(&self) -> v1::ClusterStatusResponse {
@@ -172,6 +187,12 @@ impl Cluster {
         });
         let id = id.await;
         self.peers.iter().position(|peer| peer.running.is_some() && peer.peer_id() == id).unwrap()
+    }
+
+    /// A peer that doesn't lead, and the third: what is said to the one is read from the other.
+    pub async fn teller_and_reader(&self) -> (&TestPeer, &TestPeer) {
+        let leader = self.leader().await;
+        (&self.peers[(leader + 1) % 3], &self.peers[(leader + 2) % 3])
     }
 
     /// Starts a peer again on its data and its address.

@@ -25,6 +25,17 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut check:
     }
 }
 
+/// A moment, so long from now by the wall clock.
+pub fn in_time(time: Duration) -> prost_types::Timestamp {
+    prost_types::Timestamp::from(std::time::SystemTime::now() + time)
+}
+
+/// What a refusal must be: its code and its reason.
+pub fn refused<T: std::fmt::Debug>(answer: Result<T, tonic::Status>, code: tonic::Code, why: &str) {
+    let status = answer.expect_err(why);
+    assert_eq!((status.code(), reason(&status).as_str()), (code, why), "{status:?}");
+}
+
 /// The reason of a status.
 pub fn reason(status: &tonic::Status) -> String {
     use tonic_types::StatusExt as _;
