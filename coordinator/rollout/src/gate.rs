@@ -5,6 +5,7 @@
 
 use rollcall_ident::{NodeId, NodeName};
 
+use crate::planted::{Planted, is_planted};
 use crate::queue::Rank;
 use crate::state::{Group, Node, Rollout, RolloutStatus, Service, Step, Way};
 use crate::{Closed, DeadlineKey, Mode, NameList, State, WaitingOn};
@@ -77,6 +78,9 @@ pub(crate) fn may_be_granted(candidate: &Candidate<'_>) -> Result<(), WaitingOn>
 
 /// Whether a step may pass a commit point now: what may have changed since the grant is checked again.
 pub(crate) fn may_commit(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
+    if is_planted(Planted::NoCommitPoint) {
+        return Ok(());
+    }
     rollout_moves(candidate.state, candidate.rollout)?;
     group_is_open(candidate)?;
     primaries_go_last(candidate)?;
@@ -121,6 +125,7 @@ fn is_its_turn(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
 
 fn is_not_held(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
     match &candidate.node.hold {
+        Some(_) if is_planted(Planted::HoldIgnored) => Ok(()),
         Some(hold) => Err(WaitingOn::NodeHeld {
             node: candidate.node.name.clone(),
             by: hold.by.0.clone(),
@@ -232,6 +237,9 @@ fn primaries_go_last(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
 /// the cause of the others. A node that is broken already, or never ran the service, takes nothing more.
 fn is_within_budget(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
     let group = candidate.group;
+    if is_planted(Planted::NoBudget) {
+        return Ok(());
+    }
     if candidate.service.release.is_none() || group.unavailable.contains_key(&candidate.node.id) {
         return Ok(());
     }

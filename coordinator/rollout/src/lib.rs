@@ -29,6 +29,7 @@ mod log_entry;
 mod map;
 mod orders;
 mod plan;
+mod planted;
 mod policy;
 mod queue;
 mod rejection;
@@ -48,6 +49,8 @@ pub use log_entry::{Actor, LogEntry, Proposal, Stamp};
 pub use map::Map;
 pub use orders::{Go, GroupOrders, Orders, StepOrder, orders_for};
 pub use plan::{PlannedRound, PlannedStep, Preview, WindowFit, plan, preview};
+#[cfg(feature = "planted-faults")]
+pub use planted::{Planted, plant};
 pub use policy::{
     Amount, FailureAction, Mode, OfflinePolicy, OnDemote, Order, Policy, PolicyPatch, Ratio, TimeoutAction,
     UpdateCondition, WarningPolicy,

@@ -5,8 +5,9 @@ use rollcall_ident::{NodeId, RolloutId};
 
 use super::Transition;
 use crate::Event;
+use crate::planted::{Planted, is_planted};
 use crate::policy::{Policy, TimeoutAction};
-use crate::state::{AlarmKey, DeadlineKey, PauseCause, Phase, Presence, StepFailure, Turn};
+use crate::state::{AlarmKey, DeadlineKey, PauseCause, Phase, Presence, SkipCause, StepFailure, Turn};
 
 impl Transition<'_> {
     pub(super) fn fire_deadlines(&mut self) {
@@ -110,6 +111,10 @@ impl Transition<'_> {
         let (name, groups) = (node.name.clone(), node.services.keys().cloned().collect::<Vec<_>>());
         self.emit(Event::NodeDeparted { node: id, name });
         let holder = self.state.tokens.get(&id).map(|token| token.rollout);
+        if let Some(rollout) = holder.filter(|_| is_planted(Planted::DepartedLosesToken)) {
+            self.skip_step(rollout, id, SkipCause::Offline);
+            return;
+        }
         if let Some(rollout) = holder.filter(|rollout| self.is_before_b(*rollout, id)) {
             self.pause_rollout(rollout, PauseCause::NodeAway);
         }

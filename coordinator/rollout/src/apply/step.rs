@@ -7,6 +7,7 @@ use rollcall_ident::{Fence, GroupName, Millis, NodeId, RolloutId};
 
 use super::Transition;
 use crate::gate::{self, Candidate};
+use crate::planted::{Planted, is_planted};
 use crate::state::{DeadlineKey, Instance, PauseCause, Phase, Step, StepFailure, Token, Turn};
 use crate::{Event, Policy, Rejection, Reply, Stamp};
 
@@ -241,11 +242,11 @@ impl Transition<'_> {
                 self.step_mut(id, node).healthy_since = Some(now);
                 self.state.deadlines.set(key, soaked_at);
             }
-            (false, Some(_)) => {
+            (false, Some(_)) if !is_planted(Planted::SoakGoesOn) => {
                 self.step_mut(id, node).healthy_since = None;
                 self.state.deadlines.clear(&key);
             }
-            (true, Some(_)) | (false, None) => {}
+            (true, Some(_)) | (false, _) => {}
         }
     }
 

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use rollcall_ident::{Fence, GroupName, NodeId, ReleaseIdent, RolloutId};
 
 use super::Transition;
+use crate::planted::{Planted, is_planted};
 use crate::report::{NodeReport, PrefetchReport, Report, StepEvent, StepReport};
 use crate::state::{Phase, Prefetch, SkipCause, StepFailure, Turn};
 use crate::{Event, Rejection, Reply};
@@ -21,6 +22,10 @@ impl Transition<'_> {
         let current = node.session().map_or_else(Default::default, |session| session.epoch);
         if current != report.epoch {
             return Err(Rejection::StaleSession { node: report.node, given: report.epoch, current });
+        }
+        if is_planted(Planted::PauseForgotten) {
+            let paused: Vec<_> = self.state.rollouts.keys().copied().collect();
+            paused.into_iter().for_each(|id| self.go_on(id, |_| true));
         }
         match &report.report {
             Report::Status(status) => self.update_service(report.node, status),
@@ -71,7 +76,8 @@ impl Transition<'_> {
         let id = report.rollout;
         let rollout = self.state.rollouts.get(&id).ok_or(Rejection::UnknownRollout(id))?;
         let step = rollout.steps.get(&node).ok_or(Rejection::NoSuchStep { node, rollout: id })?;
-        if step.fence != Some(report.fence) || step.attempt != report.attempt {
+        let is_current = step.fence == Some(report.fence) && step.attempt == report.attempt;
+        if !is_current && !is_planted(Planted::NoFence) {
             return Err(Rejection::StaleFence { given: report.fence, current: step.fence.unwrap_or_default() });
         }
         if !step.phase.holds_token() {

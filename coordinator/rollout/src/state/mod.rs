@@ -177,6 +177,11 @@ impl State {
         self.deadlines.next().map(|(at, _)| *at)
     }
 
+    /// What is due in cluster time, the next one first.
+    pub fn deadlines_in_order(&self) -> impl Iterator<Item = &DeadlineKey> {
+        self.deadlines.iter().map(|(_, key)| key)
+    }
+
     /// When the next alarm is due, by the wall clock.
     #[must_use]
     pub fn next_alarm(&self) -> Option<WallTime> {

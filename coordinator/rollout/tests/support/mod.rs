@@ -69,6 +69,7 @@ impl Service {
     }
 }
 
+#[derive(Clone)]
 pub struct World {
     pub state: State,
     pub clock: ClusterTime,
