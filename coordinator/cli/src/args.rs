@@ -146,7 +146,7 @@ pub struct WriteArgs {
     #[arg(long, env = "ROLLCALL_REASON", hide_env_values = true, value_name = "TEXT")]
     pub reason: Option<String>,
 
-    /// Who you are, for the audit trail and for approvals [default: user@host]
+    /// Who you are, for the audit trail and for approvals; unless it is said, this user at this host
     #[arg(long, env = "ROLLCALL_ACTOR", hide_env_values = true, value_name = "NAME")]
     pub actor: Option<String>,
 

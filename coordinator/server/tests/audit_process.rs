@@ -66,7 +66,7 @@ fn a_record_that_was_changed_on_a_disk_is_found_and_named() {
     terminate(child);
 }
 
-/// A snapshot of 300 entries, of which the last 100 or so have their events in it.
+/// A snapshot of 500 entries, of which the last 100 or so have their events in it.
 async fn snapshot(dir: &Path) -> PathBuf {
     let dir = DataDir::lock(dir).unwrap();
     let mut storage = Storage::open(&dir, Sizes { history_revisions: 100, ..Sizes::default() }).unwrap();
