@@ -56,14 +56,14 @@ async fn a_rollout_is_paused_resumed_left_out_of_and_aborted() {
     let _members = idle_members(reader, 2).await;
     let rollout = start_rollout(teller, GROUP, R2).await;
     let mut verbs = teller.rollouts().await;
-    let until = Some(in_time(Duration::from_secs(3600)));
-    verbs.pause(v1::RolloutVerbRequest { until, ..to(&rollout) }).await.unwrap();
+    let until = in_time(Duration::from_secs(3600));
+    verbs.pause(v1::RolloutVerbRequest { until: Some(until), ..to(&rollout) }).await.unwrap();
     let seen = reader.rollout(&rollout.rollout_id).await;
-    assert_eq!((seen.status(), seen.resumes_at.unwrap().seconds), (RolloutStatus::Paused, until.unwrap().seconds));
-    verbs.resume(v1::RolloutVerbRequest { until, ..to(&rollout) }).await.unwrap();
+    assert_eq!((seen.status(), seen.resumes_at.unwrap().seconds), (RolloutStatus::Paused, until.seconds));
+    verbs.resume(v1::RolloutVerbRequest { until: Some(until), ..to(&rollout) }).await.unwrap();
     let seen = reader.rollout(&rollout.rollout_id).await;
     assert_eq!((seen.status(), seen.resumes_at), (RolloutStatus::Running, None));
-    assert_eq!(seen.pauses_at.unwrap().seconds, until.unwrap().seconds);
+    assert_eq!(seen.pauses_at.unwrap().seconds, until.seconds);
     refused(verbs.resume(to(&rollout)).await, Code::FailedPrecondition, "not_in_this_state");
 
     refused(verbs.skip(to(&rollout)).await, Code::InvalidArgument, "invalid_argument");

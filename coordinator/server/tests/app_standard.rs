@@ -104,7 +104,7 @@ async fn metrics_have_the_names_of_the_contract() {
     declare(peer, "web.default").await;
     let session = Session::open(&peer.address, Identity::new(1, "web.default").hello()).await.unwrap();
     session.beat();
-    app_support::cluster::start_rollout(peer, "web.default", app_support::agent::R2).await;
+    let rollout = app_support::cluster::start_rollout(peer, "web.default", app_support::agent::R2).await;
     let (_, text) = get(peer, "/metrics").await;
     for line in [
         "rollcall_sessions 1",
@@ -123,5 +123,39 @@ async fn metrics_have_the_names_of_the_contract() {
     ] {
         assert!(text.contains(line), "{line} isn't in:\n{text}");
     }
+    assert!(!text.contains("rollcall_apply_duration_seconds_count 0\n"), "entries were applied:\n{text}");
+    assert!(!text.contains("rollcall_rollout_paused_seconds"), "nothing is paused:\n{text}");
     assert!(get(peer, "/").await.1.contains("web.default"));
+
+    let pause = v1::RolloutVerbRequest { rollout_id: rollout.rollout_id, ..v1::RolloutVerbRequest::default() };
+    peer.rollouts().await.pause(pause).await.unwrap();
+    let word = v1::SetHealthRequest { node: "web-1".into(), health: "unhealthy".into(), options: None };
+    peer.nodes().await.set_health(word).await.unwrap();
+    let (_, text) = get(peer, "/metrics").await;
+    for line in [
+        "rollcall_rollout_state{group=\"web.default\",state=\"paused\"} 1",
+        "rollcall_rollout_paused_seconds{group=\"web.default\"} ",
+        "rollcall_waiting_on{group=\"web.default\",reason=\"paused\"} 1",
+        "rollcall_node_health{group=\"web.default\",health=\"critical\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} isn't in:\n{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_status_page_shows_what_people_have_set_and_why() {
+    let cluster = Cluster::of(1).await;
+    let peer = &cluster.peers[0];
+    declare(peer, "web.default").await;
+    assert!(!get(peer, "/").await.1.contains("Set by people"));
+    let options = Some(v1::WriteOptions { reason: "<year end>".into(), actor: "alice".into(), ..Default::default() });
+    let freeze = v1::CreateFreezeRequest { options: options.clone(), ..v1::CreateFreezeRequest::default() };
+    let id = peer.windows().await.create_freeze(freeze).await.unwrap().into_inner().freeze_id;
+    let bad = v1::QuarantineRequest { ident: app_support::agent::R2.to_owned(), options };
+    peer.channels().await.add_quarantine(bad).await.unwrap();
+    let page = get(peer, "/").await.1;
+    let freeze = format!("freeze {id} of all groups<td>alice<td>&lt;year end&gt;");
+    for row in [freeze.as_str(), "acme/web/2.0.0/20260201000000 in quarantine<td>alice"] {
+        assert!(page.contains(row), "{row} isn't in {page}");
+    }
 }

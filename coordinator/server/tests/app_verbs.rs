@@ -77,16 +77,16 @@ async fn nodes_are_held_released_and_judged() {
     let session = Session::open(&teller.address, Identity::new(1, GROUP).hello()).await.unwrap();
     session.beat();
     let mut nodes = teller.nodes().await;
-    let until = Some(in_time(HOUR));
+    let until = in_time(HOUR);
     let options = Some(v1::WriteOptions { reason: "disk".into(), actor: "alice".into(), ..Default::default() });
-    let hold = v1::HoldNodeRequest { node: "web-1".to_owned(), until, options };
+    let hold = v1::HoldNodeRequest { node: "web-1".to_owned(), until: Some(until), options };
     let told = nodes.hold(hold.clone()).await.unwrap().into_inner().node.unwrap();
     let held = reader.node("web-1").await;
     assert_eq!(told, held);
     let seen = held.hold.unwrap();
     assert_eq!((seen.by.as_str(), seen.reason.as_str()), ("alice", "disk"));
     // To the millisecond.
-    assert_eq!(seen.until.unwrap().seconds, until.unwrap().seconds);
+    assert_eq!(seen.until.unwrap().seconds, until.seconds);
     refused(nodes.hold(hold.clone()).await, Code::AlreadyExists, "already_so");
     let past = v1::HoldNodeRequest { until: Some(prost_types::Timestamp { seconds: 1, nanos: 0 }), ..hold.clone() };
     refused(nodes.hold(past).await, Code::InvalidArgument, "invalid_time");
@@ -207,18 +207,18 @@ async fn windows_and_freezes_are_told_with_when_they_end() {
     assert_eq!((group.windows.len(), group.open, group.changes_at.is_some()), (2, true, true), "{group:?}");
     refused(seen("web.other").await, Code::NotFound, "unknown_group");
 
-    let until = Some(in_time(HOUR));
+    let until = in_time(HOUR);
     let freeze = |groups: &[&str], until| v1::CreateFreezeRequest {
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
         until,
         ..v1::CreateFreezeRequest::default()
     };
-    refused(windows.create_freeze(freeze(&["web.other"], until)).await, Code::NotFound, "unknown_group");
+    refused(windows.create_freeze(freeze(&["web.other"], Some(until))).await, Code::NotFound, "unknown_group");
     let past = Some(prost_types::Timestamp { seconds: 1, nanos: 0 });
     refused(windows.create_freeze(freeze(&[], past)).await, Code::InvalidArgument, "invalid_time");
-    let freeze_id = windows.create_freeze(freeze(&[GROUP], until)).await.unwrap().into_inner().freeze_id;
+    let freeze_id = windows.create_freeze(freeze(&[GROUP], Some(until))).await.unwrap().into_inner().freeze_id;
     let group = seen(GROUP).await.unwrap().remove(0);
-    assert_eq!((group.open, group.changes_at.unwrap().seconds), (false, until.unwrap().seconds));
+    assert_eq!((group.open, group.changes_at.unwrap().seconds), (false, until.seconds));
     let freezes = || async {
         let request = v1::ListFreezesRequest::default();
         reader.windows().await.list_freezes(request).await.unwrap().into_inner().freezes

@@ -55,6 +55,7 @@ async fn a_new_peer_behind_a_purged_log_gets_a_snapshot() {
     assert_eq!(voters(new).await.len(), 4);
     assert!((0..60).all(|i| has_channel(&view, &format!("channel-{i}"))));
     assert!(new.consensus().status().snapshot >= status.snapshot, "it came by a snapshot");
+    assert!(new.consensus().snapshot_bytes() > Some(0), "and says how large it is");
     // The events behind the snapshot come with it.
     let consensus = new.consensus();
     eventually("the history is filled", || (consensus.history().applied() >= view.revision).then_some(())).await;

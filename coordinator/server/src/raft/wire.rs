@@ -206,7 +206,10 @@ pub(super) fn open<T: Decode<()>>(frame: &[u8]) -> Result<T, CodecError> {
 
 #[cfg(test)]
 mod tests {
+    use rollcall_ident::WallTime;
+
     use super::*;
+    use crate::storage::DiskSpace;
 
     fn hex(frame: &[u8]) -> String {
         frame.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -221,6 +224,13 @@ mod tests {
         let vote_request = VoteRequestV1 { vote, last_log_id: Some(id), leadership_transfer: true };
         let entry = EntryV1 { log_id: id, payload: crate::storage::PayloadV1::Blank };
         let append = AppendV1 { vote, prev_log_id: None, entries: vec![entry], leader_commit: Some(id) };
+        let checkup = Checkup {
+            version: "0.1.0".to_owned(),
+            wall_clock: WallTime(1_780_000_000_000),
+            applied: Revision(300),
+            disk: Ok(DiskSpace { free_bytes: 1 << 30, total_bytes: 1 << 33 }),
+            slowest_sync_us: 20_000,
+        };
         let golden = [
             (
                 seal(&request(BodyV1::Vote(vote_request))),
@@ -236,6 +246,11 @@ mod tests {
                 "c50501001400000045395e7eabababababababababababababababab010309fa",
             ),
             (seal(&ReplyV1::Appended(AppendedV1::Upto(Some(id)))), "c505010007000000e07b86d902000106fb2c01"),
+            (seal(&request(BodyV1::Checkup)), "c505010013000000f0e4fce6abababababababababababababababab01030c"),
+            (
+                seal(&ReplyV1::Checkup(Box::new(checkup))),
+                "c5050100250000001b25f4840c05302e312e30fd008844709e010000fb2c0100fc00000040fd0000000002000000fb204e",
+            ),
             (seal(&ReplyV1::Refused(RefusalV1::Blank { addressed: PeerId(3) })), "c50501000300000056fc39ba000003"),
         ];
         for (frame, expected) in golden {
