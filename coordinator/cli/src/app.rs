@@ -52,7 +52,12 @@ pub fn run() -> ExitCode {
 fn for_stderr(text: &str) -> String {
     let Some((_, columns)) = console::Term::stderr().size_checked() else { return text.to_owned() };
     let room = usize::from(columns).saturating_sub(2).max(20);
-    text.lines().map(|line| wrap(line, room).join("\n  ")).collect::<Vec<_>>().join("\n")
+    let wrapped = text.lines().map(|line| {
+        let words = line.trim_start();
+        let indent = &line[..line.len() - words.len()];
+        format!("{indent}{}", wrap(words, room - indent.len()).join(&format!("\n{indent}  ")))
+    });
+    wrapped.collect::<Vec<_>>().join("\n")
 }
 
 /// Whether `--timeout` stands on the command line, and not only in the environment.

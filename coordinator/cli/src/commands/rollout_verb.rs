@@ -111,7 +111,7 @@ impl Verb {
         };
         let rollout = &view.item;
         let until = self.until().map(|until| format!(", until {}", until.in_words())).unwrap_or_default();
-        let now = if rollout.status == done {
+        let now = if rollout.status == done || rollout.status == "running" {
             String::new()
         } else {
             format!("; it is {} now", rollout.status.replace('_', " "))

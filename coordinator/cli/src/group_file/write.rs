@@ -18,7 +18,7 @@ pub fn to_file(group: &GroupView) -> String {
     }
     if group.windows.is_empty() {
         // Applied to a group that has windows, the file says that there are none. Keys of the file itself come first.
-        lines.insert(0, "window = []\n".to_owned());
+        lines.insert(0, "window = []  # none: always open\n".to_owned());
     }
     lines.push(String::new());
     lines.extend(to_policy_lines(&group.policy));

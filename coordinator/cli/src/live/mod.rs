@@ -162,8 +162,9 @@ async fn why_ended(rollout: &RolloutView, app: &App) -> Option<String> {
     let answer = app.client.call(request, async |channel, request| rollouts(channel).explain(request).await).await;
     let why = answer.ok()?.chain.into_iter().find(|link| link.reason == "ended")?.text;
     // The status has been said.
-    let prefix = format!("it has ended, {}: ", rollout.status);
-    Some(why.strip_prefix(&prefix).unwrap_or(&why).to_owned())
+    let said = [format!("it has ended, {}: ", rollout.status), format!("{}: ", rollout.status)];
+    let why = said.iter().fold(why.as_str(), |why, said| why.strip_prefix(said).unwrap_or(why));
+    (why != rollout.status).then(|| why.to_owned())
 }
 
 impl<'a> Screen<'a> {

@@ -7,7 +7,9 @@ use crate::view::{At, PlanView, WindowFitView, short_release};
 impl View for At<PlanView> {
     fn to_table(&self, page: &Page) -> String {
         let plan = &self.item;
-        let blockers: Vec<_> = plan.blockers.iter().map(|blocker| blocker.text()).collect();
+        let mut blockers: Vec<_> = plan.blockers.iter().map(|blocker| blocker.text()).collect();
+        // One reason may hold up several rounds.
+        blockers.dedup();
         let (takes, window) =
             if plan.changes { (takes_text(plan), window_text(plan.window.as_ref())) } else { Default::default() };
         let head = key_values(

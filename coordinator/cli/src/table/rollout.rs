@@ -17,7 +17,7 @@ impl View for List<RolloutView> {
                 column(short_release(&rollout.target), Tone::Plain),
                 column(status_text(rollout), Tone::of(&rollout.status)),
                 column(format!("{}/{}", rollout.done_count(), rollout.step_count()), Tone::Plain),
-                column(short_time(rollout.started_at.as_deref()), Tone::Dim),
+                column(short_minute(rollout.started_at.as_deref()), Tone::Dim),
             ]
         });
         table(page, ["ID", "GROUP", "TARGET", "STATUS", "DONE", "STARTED (UTC)"], rows)

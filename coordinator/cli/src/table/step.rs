@@ -28,11 +28,15 @@ pub fn phase_text(step: &StepView) -> &str {
 
 /// What is to be said of a step besides its phase: why it failed, what it waits on, how far its soak is.
 pub fn step_note(step: &StepView) -> String {
+    if let Some(why) = step.skipped_text().filter(|_| step.phase == "skipped") {
+        return why;
+    }
     let mut notes = Vec::new();
     if step.is_way_back() && step.phase != "succeeded" {
-        notes.push("on its way back".to_owned());
+        notes.push("going back".to_owned());
     }
-    if step.attempt > 1 {
+    // The way back has an attempt of its own, which nobody asked about.
+    if step.attempt > 1 && !step.is_way_back() {
         notes.push(format!("attempt {}", step.attempt));
     }
     if let Some(turning) = &step.turning {
@@ -40,8 +44,6 @@ pub fn step_note(step: &StepView) -> String {
     }
     if let Some(failure) = step.failure.as_ref().filter(|_| step.phase == "failed") {
         notes.push(failure.text());
-    } else if step.phase == "skipped" {
-        notes.extend(step.skipped_text());
     } else if step.is_soaking() {
         notes.push(format!("healthy for {} of {}", millis(step.soaked_ms), millis(step.soak_needed_ms)));
     } else if let Some(waiting) = step.waiting_on.as_ref().filter(|waiting| waiting.is_news()) {

@@ -133,15 +133,18 @@ impl RolloutView {
         let reason = self.waiting_on.as_ref().map(|waiting| waiting.reason.as_str());
         match (self.status.as_str(), reason) {
             ("awaiting_approval", _) => {
-                let by = self.started_by.as_ref().map(|by| format!(" by somebody else than {by}")).unwrap_or_default();
-                Some(format!("`rollcall rollout approve {id}`{by}, or `rollcall rollout deny {id}`"))
+                let by = self.started_by.as_deref().unwrap_or("who started it");
+                Some(format!("`rollcall rollout approve {id}` by somebody else than {by}, or `deny {id}`"))
             }
-            ("awaiting_promotion", _) => Some(format!(
-                "`rollcall rollout promote {id}` lets batch {} begin, `rollcall rollout abort {id}` goes back",
-                self.batch
-            )),
+            ("awaiting_promotion", _) => {
+                let batch = self.batch;
+                Some(format!("`rollcall rollout promote {id}` to begin batch {batch}, or `abort {id}` to go back"))
+            }
+            ("paused", _) if self.pause_causes == ["operator"] => {
+                Some(format!("`rollcall rollout resume {id}` to go on"))
+            }
             ("paused", _) => Some(format!("`rollcall explain {id}` says why it is paused, and what helps")),
-            (_, Some("next")) => Some(format!("`rollcall rollout next {id}` lets one step begin")),
+            (_, Some("next")) => Some(format!("`rollcall rollout next {id}` to begin one step")),
             _ => None,
         }
     }

@@ -83,8 +83,8 @@ fn rollout_that_waits_for_a_person_says_which_command_to_type() {
     let fake = Fake::start();
     for (status, reason, command) in [
         (RolloutStatus::AwaitingApproval, "approval", "`rollcall rollout approve r1000` by somebody else"),
-        (RolloutStatus::AwaitingPromotion, "promotion", "`rollcall rollout promote r1000` lets batch 1 begin"),
-        (RolloutStatus::Running, "next", "`rollcall rollout next r1000` lets one step begin"),
+        (RolloutStatus::AwaitingPromotion, "promotion", "`rollcall rollout promote r1000` to begin batch 1"),
+        (RolloutStatus::Running, "next", "`rollcall rollout next r1000` to begin one step"),
         (RolloutStatus::Paused, "paused", "`rollcall explain r1000` says why"),
     ] {
         fake.script().rollout = Some(samples::waiting_rollout(status, reason, "a word"));

@@ -47,7 +47,7 @@ fn a_watch_of_what_ends_otherwise_ends_with_1() {
         let mut ended = rollout();
         ended.status = status.into();
         fake.script().watches = [vec![Ok(ended)]].into();
-        fake.script().end = Some(format!("it has ended, {name}: loses writes"));
+        fake.script().end = Some(format!("it has ended, {name}: {name}: loses writes"));
         let output = run(&fake.endpoint(), "rollout status r1000 -w");
         assert_eq!(code(&output), 1, "{status:?}");
         let expected = format!("failed: r1000 ended as {}: loses writes\n", name.replace('_', " "));
