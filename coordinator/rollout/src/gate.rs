@@ -240,7 +240,8 @@ fn is_within_budget(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
     if is_planted(Planted::NoBudget) {
         return Ok(());
     }
-    if candidate.service.release.is_none() || group.unavailable.contains_key(&candidate.node.id) {
+    // A held one is well: it takes as much as any other.
+    if candidate.service.release.is_none() || candidate.is_repair() {
         return Ok(());
     }
     let max_unavailable = group.policy.max_unavailable.of(member_count(group));

@@ -20,10 +20,11 @@ fn each_planted_fault_is_found() {
         let model = Cluster::new(bounds, PolicyPatch::default());
         plant(Some(fault));
         let checker = model.checker().threads(2).target_state_count(400_000).spawn_bfs().join();
-        plant(None);
+        // The path is walked again, fault and all.
         let found = checker.discoveries().remove("nothing is wrong");
         let path = found.unwrap_or_else(|| panic!("{fault} wasn't found in {} states", checker.unique_state_count()));
         let wrong = path.last_state().wrong.clone().unwrap();
         println!("{fault}: {wrong} after {:?}", path.into_actions());
+        plant(None);
     }
 }

@@ -4,7 +4,7 @@ use rollcall_ident::{GroupName, NodeId, RolloutId};
 
 use super::Transition;
 use crate::policy::FailureAction;
-use crate::state::{GoingBack, PauseCause, Phase, RolloutStatus, SkipCause, Step, Turn, Way};
+use crate::state::{DeadlineKey, GoingBack, PauseCause, Phase, RolloutStatus, SkipCause, Step, Turn, Way};
 use crate::{Event, Rejection};
 
 impl Transition<'_> {
@@ -20,22 +20,19 @@ impl Transition<'_> {
             return Err(Rejection::RollbackForbidden { release: rollout.target.clone(), rollout: id });
         }
         rollout.going_back = Some(GoingBack { at: now, why: why.clone() });
-        rollout.pause_causes.clear();
-        rollout.status = RolloutStatus::RollingBack;
+        // An operator's pause holds, whatever else comes.
+        rollout.pause_causes.retain(|cause| *cause == PauseCause::Operator);
+        if rollout.pause_causes.is_empty() {
+            rollout.status = RolloutStatus::RollingBack;
+        }
         rollout.modified_revision = revision;
         rollout.progress_at = now;
         let group = rollout.group.clone();
         let nodes: Vec<NodeId> = rollout.steps.keys().copied().collect();
-        self.clear_rollout_timers(id);
+        self.state.deadlines.clear(&DeadlineKey::Delay(id));
         self.emit(Event::RollbackBegun { rollout: id, group: group.clone(), why });
-        for node in nodes {
-            self.turn_round(id, node);
-        }
-        for node in
-            self.state.rollouts.get(&id).map(|it| it.steps.keys().copied().collect::<Vec<_>>()).unwrap_or_default()
-        {
-            self.reconcile_way_back(id, &group, node);
-        }
+        nodes.iter().for_each(|node| self.turn_round(id, *node));
+        nodes.iter().for_each(|node| self.reconcile_way_back(id, &group, *node));
         self.touch(&group);
         Ok(())
     }
@@ -59,9 +56,13 @@ impl Transition<'_> {
         let Some(step) = rollout.steps.get(&node) else { return };
         let service = self.state.nodes.get(&node).and_then(|node| node.services.get(name));
         let release = service.and_then(|service| service.release.clone());
+        let on_warning = self.policy_of(id).on_warning;
+        let is_broken = self.state.nodes.get(&node).is_some_and(|node| node.is_broken(name, on_warning));
         let is_open = matches!(step.phase, Phase::Queued | Phase::Failed);
         match (step.way, step.phase) {
-            (Way::Forward, Phase::Queued | Phase::Failed | Phase::Succeeded) => {
+            // One that was left out after it had been disturbed isn't as it was, either.
+            (Way::Forward, Phase::Skipped) if !step.is_disturbed || (release == step.origin && !is_broken) => {}
+            (Way::Forward, Phase::Queued | Phase::Failed | Phase::Succeeded | Phase::Skipped) => {
                 let has_origin = step.origin.as_ref().is_some_and(|origin| *origin != rollout.target);
                 if step.is_disturbed && has_origin {
                     self.lead_back(id, node);
@@ -71,12 +72,7 @@ impl Transition<'_> {
                 }
             }
             (Way::Back, Phase::Succeeded) if release != step.origin => self.lead_back(id, node),
-            (Way::Back, Phase::Succeeded) => {
-                let on_warning = self.policy_of(id).on_warning;
-                if self.state.nodes.get(&node).is_some_and(|node| node.is_broken(name, on_warning)) {
-                    self.heed_bad_member(id, node);
-                }
-            }
+            (Way::Back, Phase::Succeeded) if is_broken => self.heed_bad_member(id, node),
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use rollcall_ident::{Fence, GroupName, Millis, NodeId, RolloutId};
 use super::Transition;
 use crate::gate::{self, Candidate};
 use crate::planted::{Planted, is_planted};
-use crate::state::{DeadlineKey, Instance, PauseCause, Phase, Step, StepFailure, Token, Turn};
+use crate::state::{DeadlineKey, Instance, PauseCause, Phase, Step, StepFailure, Token, Turn, Way};
 use crate::{Event, Policy, Rejection, Reply, Stamp};
 
 /// Why a step failed whose token was taken away.
@@ -28,7 +28,9 @@ impl Transition<'_> {
             .ok_or_else(|| Rejection::NotAMember { node, group: rollout.group.clone() })?;
         gate::may_be_granted(&candidate).map_err(Rejection::NotGrantable)?;
         let (group, from) = (rollout.group.clone(), candidate.service.release.clone());
-        let (number, is_new) = (rollout.batch.number, step.batch.is_none());
+        // The way back has no batches.
+        let is_forward = step.way == Way::Forward;
+        let (batch, is_new) = (is_forward.then_some(rollout.batch.number), is_forward && step.batch.is_none());
         let (now, fence) = (self.now, Fence(self.revision.0));
         self.state.tokens.insert(node, Token { group: group.clone(), rollout: id, fence, granted_at: now });
         self.take_room(id, is_new);
@@ -39,7 +41,7 @@ impl Transition<'_> {
             step.origin.clone_from(&from);
         }
         step.from = from;
-        step.batch = step.batch.or(Some(number));
+        step.batch = step.batch.or(batch);
         step.turn = None;
         step.instance = None;
         step.healthy_since = None;

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use rollcall_ident::{NodeId, RolloutId};
+use rollcall_ident::{GroupName, NodeId, RolloutId};
 
 use super::Transition;
 use crate::state::{DeadlineKey, Health, Phase, Prefetch, Presence, RolloutStatus, Session};
-use crate::{Actor, State};
+use crate::{Actor, State, WaitingOn};
 
 impl State {
     /// Changes this copy as an entry would, by what is supposed.
@@ -61,38 +61,56 @@ impl Transition<'_> {
         self.touch_member(&group, node);
     }
 
-    /// Whatever holds the rollout now is lifted: people say yes, nodes are there and well, windows are open.
-    pub(crate) fn suppose_lifted(&mut self, id: RolloutId) {
+    /// What holds the rollout now is lifted: people say yes, a window opens, nodes are there and well.
+    pub(crate) fn suppose_lifted(&mut self, id: RolloutId, on: &WaitingOn) {
         let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
-        rollout.pause_causes.clear();
-        rollout.batch.awaits_promotion = false;
-        rollout.permits = 1;
-        rollout.status = RolloutStatus::Running;
         let (group, target) = (rollout.group.clone(), rollout.target.clone());
-        self.state.deadlines.clear(&DeadlineKey::Delay(id));
-        self.state.quarantine.remove(&target);
-        let first = rollout_first(self.state, id);
-        let Some(found) = self.state.groups.get_mut(&group) else { return };
-        found.closed = None;
-        let nodes: BTreeSet<NodeId> = found.disrupted.keys().copied().chain(first).collect();
-        let opened_at = self.now;
-        for id in nodes {
-            self.state.tokens.remove(&id);
-            let Some(node) = self.state.nodes.get_mut(&id) else { continue };
-            node.hold = None;
-            if node.session().is_none() {
-                let (host, epoch) = Default::default();
-                node.presence = Presence::Present(Session { host, epoch, opened_at });
+        let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
+        match on {
+            WaitingOn::Next => rollout.permits = 1,
+            WaitingOn::Delay => self.state.deadlines.clear(&DeadlineKey::Delay(id)),
+            WaitingOn::Quarantined { .. } => drop(self.state.quarantine.remove(&target)),
+            WaitingOn::OutsideWindow { .. } | WaitingOn::Frozen { .. } => {
+                if let Some(group) = self.state.groups.get_mut(&group) {
+                    group.closed = None;
+                }
             }
-            if let Some(service) = node.services.get_mut(&group).filter(|service| service.release.is_some()) {
-                service.health = Health::Healthy;
+            WaitingOn::Approval | WaitingOn::Promotion { .. } | WaitingOn::Paused { .. } => {
+                rollout.pause_causes.clear();
+                rollout.batch.awaits_promotion = false;
+                rollout.status = RolloutStatus::Running;
+                nodes.extend(crate::explain::bad_members(self.state, id));
             }
-            self.touch_member(&group, id);
+            _ => {
+                let disrupted = self.state.groups.get(&group).into_iter().flat_map(|group| group.disrupted.keys());
+                nodes.extend(disrupted.copied().chain(first_in_queue(self.state, id)));
+            }
         }
+        self.touch(&group);
+        for node in nodes {
+            self.suppose_well(&group, node);
+        }
+    }
+
+    /// A node is there, well, and free.
+    fn suppose_well(&mut self, group: &GroupName, id: NodeId) {
+        let opened_at = self.now;
+        self.state.tokens.remove(&id);
+        let Some(node) = self.state.nodes.get_mut(&id) else { return };
+        node.hold = None;
+        node.health_override = None;
+        if node.session().is_none() {
+            let (host, epoch) = Default::default();
+            node.presence = Presence::Present(Session { host, epoch, opened_at });
+        }
+        if let Some(service) = node.services.get_mut(group).filter(|service| service.release.is_some()) {
+            service.health = Health::Healthy;
+        }
+        self.touch_member(group, id);
     }
 }
 
 /// The first in the queue.
-fn rollout_first(state: &State, id: RolloutId) -> Option<NodeId> {
+fn first_in_queue(state: &State, id: RolloutId) -> Option<NodeId> {
     state.rollouts.get(&id).and_then(|rollout| rollout.queue.values().next().copied())
 }

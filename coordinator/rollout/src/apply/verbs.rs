@@ -286,9 +286,9 @@ impl Transition<'_> {
 
     fn abort(&mut self, id: RolloutId) -> Result<(), Rejection> {
         let Some(rollout) = self.state.rollouts.get(&id) else { return Err(Rejection::UnknownRollout(id)) };
-        let (target, has_failed) = (rollout.target.clone(), rollout.tally.of(Phase::Failed) > 0);
-        let why = self.said("aborted");
-        self.go_back(id, why.clone())?;
+        let (target, has_failed) = (rollout.target.clone(), rollout.steps.values().any(|step| step.failure.is_some()));
+        self.go_back(id, self.said("aborted"))?;
+        self.go_on(id, |_| true);
         if has_failed {
             self.quarantine(&target, format!("a step of {id} failed, and it was aborted"));
         }

@@ -72,20 +72,21 @@ pub fn preview(state: &State, group: &GroupName, target: &ReleaseIdent) -> Resul
     let mut play = Play { id: started.id, state, group: group.clone() };
     play.state.suppose(|suppose| suppose.suppose_fetched(play.id));
     let mut awaits_promotion = false;
-    // BOUND: each turn settles at least one step or lifts what blocks, so it ends after two for each member.
-    for _ in 0..=2 * state_len(&play) {
+    // BOUND: each turn settles at least one step or lifts what blocks, so it ends after three for each member.
+    for _ in 0..=3 * play.member_count() {
         let round = play.grant_round(std::mem::take(&mut awaits_promotion));
         if let Some(round) = round {
             play.succeed_in_flight();
             preview.rounds.push(round);
         } else if let Some(blocker) = play.blocker() {
+            play.state.suppose(|suppose| suppose.suppose_lifted(play.id, &blocker));
             match blocker {
                 // These belong to the rollout's own course.
                 WaitingOn::Promotion { .. } => awaits_promotion = true,
                 WaitingOn::Delay | WaitingOn::Next => {}
+                blocker if preview.blockers.contains(&blocker) => {}
                 blocker => preview.blockers.push(blocker),
             }
-            play.state.suppose(|suppose| suppose.suppose_lifted(play.id));
         } else {
             break;
         }
@@ -95,10 +96,6 @@ pub fn preview(state: &State, group: &GroupName, target: &ReleaseIdent) -> Resul
         preview.window = window(&play.state, found, preview.takes);
     }
     Ok(preview)
-}
-
-fn state_len(play: &Play) -> usize {
-    play.state.groups.get(&play.group).map_or(0, |group| group.members.len()) + 8
 }
 
 fn propose(state: &mut State, command: Command) -> Result<(), Rejection> {
@@ -167,6 +164,11 @@ impl Play {
             "by_order"
         };
         Some(PlannedStep { node: candidate.node.name.clone(), from: candidate.service.release.clone(), placed_by })
+    }
+
+    fn member_count(&self) -> usize {
+        // Some more, for what holds the rollout as a whole.
+        self.state.groups.get(&self.group).map_or(0, |group| group.members.len()) + 8
     }
 
     /// What the first in the order waits on.

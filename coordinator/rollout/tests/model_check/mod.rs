@@ -6,8 +6,8 @@ use std::hash::{Hash, Hasher};
 
 use rollcall_ident::{Millis, NodeId, PeerId, SessionEpoch};
 use rollcall_rollout::{
-    Command, GroupPatch, Health, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, StepEvent, Subject, check,
-    explain,
+    Command, GroupPatch, Health, PauseCause, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, StepEvent, Subject,
+    check, explain,
 };
 use stateright::{Model, Property};
 
@@ -252,7 +252,7 @@ fn perform(world: &mut World, action: Action) -> Option<()> {
     Some(())
 }
 
-/// The step's node says under the fence before its own that it has drained.
+/// The step's node says under the fence before its own that it has drained; nothing comes of it, as it is refused.
 fn echo(world: &mut World, name: &str) -> Option<()> {
     let order = world.orders(name)?.step?;
     let report = rollcall_rollout::StepReport {
@@ -263,10 +263,7 @@ fn echo(world: &mut World, name: &str) -> Option<()> {
         event: StepEvent::Drained,
     };
     world.machines[name].connected.then_some(())?;
-    let before = world.state.rollouts().clone();
-    let answer = world.report(name, rollcall_rollout::Report::Step(report));
-    // A refusal is what is due; what an accepted one has changed is looked at by its effect.
-    (answer.is_ok() || before != *world.state.rollouts()).then_some(())
+    world.report(name, rollcall_rollout::Report::Step(report)).ok()
 }
 
 fn say(world: &mut World, word: Word) -> Option<()> {
@@ -293,8 +290,15 @@ fn wrong(before: &World, after: &World, action: Action) -> Option<String> {
     if let Some(violation) = check(&after.state).first() {
         return Some(violation.to_string());
     }
+    if let Action::Echo(node) = action {
+        return Some(format!("{} was believed under a fence long gone", NAMES[node]));
+    }
     if after.state.tokens().len() > 1 {
         return Some("two hold a token, and max_parallel is 1".to_owned());
+    }
+    let granted = after.state.tokens().keys().find(|node| !before.state.tokens().contains_key(node));
+    if let Some(node) = granted.and_then(|node| before.state.nodes().get(node)).filter(|node| node.hold.is_some()) {
+        return Some(format!("{} got the token, and is held", node.name));
     }
     let stops = NAMES.iter().find(|name| {
         let id = after.id(name);
@@ -321,9 +325,6 @@ fn wrong_stop(before: &World, name: &str) -> Option<String> {
     if !rollout.status.is_moving() {
         return Some(format!("{name} goes down while its rollout is {}", rollout.status));
     }
-    if before.state.node_named(&name.parse().unwrap())?.hold.as_ref().is_some_and(|hold| hold.at < token.granted_at) {
-        return Some(format!("{name} goes down, and is held"));
-    }
     let is_well = |name: &str| {
         let machine = &before.machines[name];
         let service = &machine.services[&group()];
@@ -343,7 +344,11 @@ fn wrong_end(before: &World, after: &World) -> Option<String> {
         if !earlier.is_active() && earlier.status != rollout.status {
             return Some(format!("{id} was {} and is {}", earlier.status, rollout.status));
         }
+        let turned_round = earlier.going_back.is_none()
+            && rollout.going_back.is_some()
+            && !earlier.pause_causes.contains(&PauseCause::Operator);
         if earlier.status == RolloutStatus::Paused
+            && !turned_round
             && rollout.status.is_moving()
             && after
                 .log
@@ -357,7 +362,10 @@ fn wrong_end(before: &World, after: &World) -> Option<String> {
             if step.phase == Phase::Succeeded && was != Some(Phase::Succeeded) {
                 let (name, machine) = after.machines.iter().find(|(_, machine)| machine.id == step.node)?;
                 let service = &machine.services[&group()];
-                if service.release.as_ref() != Some(rollout.target_of(step)) || service.health != Health::Healthy {
+                let is_there = service.release.as_ref() == Some(rollout.target_of(step));
+                // What goes bad between the end of its soak and its last report halts the rollout.
+                let is_heeded = service.health == Health::Healthy || rollout.status != RolloutStatus::Running;
+                if !is_there || !is_heeded {
                     return Some(format!("{name} succeeded, and is {} on {:?}", service.health, service.release));
                 }
             }
@@ -366,7 +374,9 @@ fn wrong_end(before: &World, after: &World) -> Option<String> {
     for (node, token) in before.state.tokens().iter() {
         let is_silent = before.machines.values().any(|machine| machine.id == *node && !machine.connected);
         let is_asked = after.log.iter().any(|(_, entry)| !matches!(entry.proposal.command, Command::AdvanceClock));
-        if is_silent && !is_asked && after.state.tokens().get(node) != Some(token) {
+        // Before A nothing is disturbed, and nothing can be without the log's leave.
+        let may_be_down = phase(&before.state, *node) >= Some(Phase::Draining);
+        if is_silent && may_be_down && !is_asked && after.state.tokens().get(node) != Some(token) {
             return Some(format!("{node} is away, and lost its token to the clock"));
         }
     }
