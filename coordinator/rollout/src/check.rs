@@ -113,7 +113,7 @@ fn check_kept(state: &State, rollout: &Rollout, found: &mut Findings) {
         let is_active = rollout.is_active() && step.phase == Phase::Queued;
         let rank = candidate.as_ref().filter(|_| is_active).map(Rank::of);
         let is_ranked = step.rank.as_ref().is_none_or(|rank| rollout.queue.get(rank) == Some(&step.node));
-        found.require("I-15", is_ranked && (!rollout.is_active() || step.rank == rank), || {
+        found.require("I-19", is_ranked && (!rollout.is_active() || step.rank == rank), || {
             format!("{id} {} stands at {:?} instead of {rank:?}", step.node, step.rank)
         });
         queued += usize::from(step.rank.is_some());
@@ -122,16 +122,16 @@ fn check_kept(state: &State, rollout: &Rollout, found: &mut Findings) {
         let is_unfetched = is_active && candidate.is_some_and(|candidate| !candidate.is_fetched());
         unfetched += usize::from(is_unfetched);
         let is_noted = rollout.unfetched.contains_key(&step.node);
-        found.require("I-15", !rollout.is_active() || is_noted == is_unfetched, || {
+        found.require("I-19", !rollout.is_active() || is_noted == is_unfetched, || {
             format!("{id} {}: fetched {}, noted {is_noted}", step.node, !is_unfetched)
         });
     }
-    found.require("I-15", counted == rollout.tally, || format!("{id} counts {:?}, not {counted:?}", rollout.tally));
+    found.require("I-19", counted == rollout.tally, || format!("{id} counts {:?}, not {counted:?}", rollout.tally));
     let kept = (rollout.queue.len(), rollout.in_flight.len(), rollout.failed.len());
-    found.require("I-15", kept == (queued, in_flight, failed), || {
+    found.require("I-19", kept == (queued, in_flight, failed), || {
         format!("{id} keeps {kept:?} steps, and has {:?}", (queued, in_flight, failed))
     });
-    found.require("I-15", !rollout.is_active() || rollout.unfetched.len() == unfetched, || {
+    found.require("I-19", !rollout.is_active() || rollout.unfetched.len() == unfetched, || {
         format!("{id} waits for a release of a node without a step")
     });
 }

@@ -58,7 +58,7 @@ pub(crate) fn waiting_on(state: &State, rollout: &Rollout) -> WaitingOn {
     {
         return on;
     }
-    let in_flight = rollout.in_flight.values().find_map(|node| Candidate::new(state, rollout, *node));
+    let in_flight = rollout.in_flight.first().and_then(|(_, node)| Candidate::new(state, rollout, *node));
     let first = || Candidate::first(state, rollout);
     in_flight.or_else(first).map_or(WaitingOn::Nothing, |candidate| step_waiting_on(&candidate))
 }

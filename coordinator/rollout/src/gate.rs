@@ -37,7 +37,7 @@ impl<'a> Candidate<'a> {
 
     /// The first in the queue.
     pub fn first(state: &'a State, rollout: &'a Rollout) -> Option<Self> {
-        rollout.queue.values().find_map(|node| Self::new(state, rollout, *node))
+        rollout.queue.first().and_then(|(_, node)| Self::new(state, rollout, *node))
     }
 
     /// Whether it is there and broken: a good release may always overtake a broken one, and a retry mends what failed.

@@ -74,7 +74,6 @@ impl Transition<'_> {
         let (previous, was_settled) = (group.target.clone(), group.settled);
         let batch = Batch::first(&group.policy, member_count(group));
         let (steps, unchanged) = self.steps_towards(name, target);
-        let nodes: Vec<NodeId> = steps.iter().map(|step| step.node).collect();
         let mut rollout = Rollout {
             id,
             group: name.clone(),
@@ -117,7 +116,6 @@ impl Transition<'_> {
         group.latest_rollout = Some(id);
         self.emit(Event::RolloutStarted { rollout: id, group: name.clone(), target: target.clone(), kind });
         self.touch_all_members(name);
-        nodes.into_iter().for_each(|node| self.rank_step(id, node));
         self.look_at_openness(name);
         Ok(id)
     }

@@ -145,15 +145,17 @@ impl Transition<'_> {
     fn rearm_progress_deadline(&mut self, id: RolloutId) {
         let key = DeadlineKey::ProgressDeadline(id);
         let Some(rollout) = self.state.rollouts.get(&id) else { return };
-        let own: [fn(RolloutId, NodeId) -> DeadlineKey; 4] = [
-            DeadlineKey::ReadyTimeout,
-            DeadlineKey::DrainTimeout,
-            DeadlineKey::HealthyDeadline,
-            DeadlineKey::RebootTimeout,
+        type Key = fn(RolloutId, NodeId) -> DeadlineKey;
+        let tally = &rollout.tally;
+        let own: [(bool, Key); 4] = [
+            (tally.of_any(&[Phase::Granted, Phase::Preparing]) > 0, DeadlineKey::ReadyTimeout),
+            (tally.of(Phase::Draining) > 0, DeadlineKey::DrainTimeout),
+            (tally.of(Phase::Verifying) > 0, DeadlineKey::HealthyDeadline),
+            (!rollout.in_flight.is_empty(), DeadlineKey::RebootTimeout),
         ];
-        let is_set = |key: &fn(RolloutId, NodeId) -> DeadlineKey| {
-            let range = key(id, NodeId([0; 16]))..=key(id, NodeId([u8::MAX; 16]));
-            self.state.deadlines.first_in(range).is_some()
+        let is_set = |(may_be, key): &(bool, Key)| {
+            let range = || key(id, NodeId([0; 16]))..=key(id, NodeId([u8::MAX; 16]));
+            *may_be && self.state.deadlines.first_in(range()).is_some()
         };
         let is_armed = rollout.status.is_moving() && !own.iter().any(is_set) && !self.waits_for_leave(rollout);
         if !is_armed {

@@ -48,7 +48,7 @@ impl<T: Ord + Copy, K: Ord + Clone> Agenda<T, K> {
 
     /// The next one.
     pub fn next(&self) -> Option<&(T, K)> {
-        self.by_time.keys().next()
+        self.by_time.first().map(|(key, ())| key)
     }
 
     /// Takes the next one that is due at `now`.
