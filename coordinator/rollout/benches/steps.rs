@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark that can't go on panics")]
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -137,34 +138,46 @@ fn instance(version: u32, n: u32, start_time: u64) -> Instance {
     Instance { pid: n + 2, start_time, boot_id: BOOT, release: release(version) }
 }
 
+/// The fleets that the chosen benchmarks ask for, each made once.
+#[derive(Default)]
+struct Fleets(BTreeMap<u32, Fleet>);
+
+impl Fleets {
+    fn of(&mut self, size: u32) -> &Fleet {
+        self.0.entry(size).or_insert_with(|| Fleet::on_the_way(size))
+    }
+}
+
 fn steps(c: &mut Criterion) {
+    let mut fleets = Fleets::default();
     let mut bench = c.benchmark_group("step");
     bench.sample_size(20).throughput(Throughput::Elements(u64::from(STEPS)));
-    let mut looks = Vec::new();
     for size in SIZES {
-        let fleet = Fleet::on_the_way(size);
         bench.bench_function(BenchmarkId::from_parameter(size), |b| {
             let steps = |mut fleet: Fleet| {
                 (0..STEPS).for_each(|_| fleet.take_step());
                 fleet
             };
+            let fleet = fleets.of(size);
             b.iter_batched(|| fleet.clone(), steps, BatchSize::PerIteration);
         });
-        looks.push((size, fleet.state));
     }
     bench.finish();
 
     let mut bench = c.benchmark_group("plan");
-    for (size, state) in &looks {
-        bench.bench_function(BenchmarkId::from_parameter(size), |b| b.iter(|| plan(black_box(state))));
+    for size in SIZES {
+        bench.bench_function(BenchmarkId::from_parameter(size), |b| {
+            let state = &fleets.of(size).state;
+            b.iter(|| plan(black_box(state)));
+        });
     }
     bench.finish();
 
     let mut bench = c.benchmark_group("preview");
     bench.sample_size(10);
-    for (size, state) in looks.iter().take(3) {
-        let target = release(3);
+    for size in SIZES.into_iter().take(3) {
         bench.bench_function(BenchmarkId::from_parameter(size), |b| {
+            let (state, target) = (&fleets.of(size).state, release(3));
             b.iter(|| preview(black_box(state), &group(), &target).unwrap());
         });
     }

@@ -39,7 +39,7 @@ impl Transition<'_> {
 
     /// What is under way ends where it can; the rest is reconciled once it has ended.
     fn turn_round(&mut self, id: RolloutId, node: NodeId) {
-        let step = self.step_mut(id, node);
+        let step = self.step(id, node);
         match step.phase {
             Phase::Granted | Phase::Preparing => self.enter(id, node, Phase::Queued),
             Phase::Draining => self.turn(id, node, Turn::GiveBack),
@@ -107,7 +107,7 @@ impl Transition<'_> {
             ("superseded", "another rollout took its place; this node is planned there anew")
         };
         let (reason, detail) = (reason.to_owned(), detail.to_owned());
-        let step = self.step_mut(id, node);
+        let step = self.step(id, node);
         match step.phase {
             Phase::Stopping | Phase::Installing | Phase::Rebooting => {
                 self.turn(id, node, Turn::Fail { reason, detail })

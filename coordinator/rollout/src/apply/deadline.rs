@@ -74,7 +74,7 @@ impl Transition<'_> {
 
     /// The step goes on without the hook's word; what the commit point asks for is still asked.
     fn force(&mut self, id: RolloutId, node: NodeId, key: DeadlineKey, next: Phase) {
-        let step = self.step_mut(id, node);
+        let step = self.step(id, node);
         if step.turn.is_some() {
             return;
         }
@@ -88,7 +88,7 @@ impl Transition<'_> {
     }
 
     fn fail_by_deadline(&mut self, rollout: RolloutId, node: NodeId, key: DeadlineKey, detail: String) {
-        let phase = self.step_mut(rollout, node).phase;
+        let phase = self.step(rollout, node).phase;
         let failure = StepFailure { phase, reason: key.name().to_owned(), detail, output: String::new() };
         self.fail_step(rollout, node, failure);
     }

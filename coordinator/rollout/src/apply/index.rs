@@ -84,7 +84,11 @@ impl Transition<'_> {
     pub(super) fn rank_step(&mut self, id: RolloutId, node: NodeId) {
         let Some(rollout) = self.state.rollouts.get(&id) else { return };
         let Some(step) = rollout.steps.get(&node) else { return };
-        let candidate = Candidate::with_step(self.state, rollout, step).filter(|_| step.phase == Phase::Queued);
+        if step.phase != Phase::Queued && step.rank.is_none() && !rollout.unfetched.contains_key(&node) {
+            return;
+        }
+        let is_queued = step.phase == Phase::Queued;
+        let candidate = Candidate::with_step(self.state, rollout, step).filter(|_| is_queued);
         let rank = candidate.as_ref().map(Rank::of);
         let is_unfetched = candidate.is_some_and(|candidate| !candidate.is_fetched());
         let is_moved = rank != step.rank;
@@ -93,9 +97,8 @@ impl Transition<'_> {
         }
         let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
         rollout.unfetched.put(node, is_unfetched.then_some(()));
-        if is_moved && let Some(mut step) = rollout.steps.get(&node).cloned() {
-            step.rank = rank;
-            rollout.put_step(step);
+        if is_moved {
+            rollout.change_step(node, |step| step.rank = rank);
         }
     }
 }

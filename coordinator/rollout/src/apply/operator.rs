@@ -78,7 +78,7 @@ impl Transition<'_> {
         let name = self.node_mut(id)?.name.clone();
         let token = self.state.tokens.get(&id).ok_or_else(|| Rejection::NoToken(name.clone()))?;
         let (rollout, fence, group) = (token.rollout, token.fence, token.group.clone());
-        let phase = self.step_mut(rollout, id).phase;
+        let phase = self.step(rollout, id).phase;
         if !force {
             return Err(Rejection::RevokeNeedsForce { node: name, phase, fence });
         }

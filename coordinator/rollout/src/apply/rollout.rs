@@ -263,7 +263,7 @@ impl Transition<'_> {
     /// What hasn't passed B goes back: at once before A, by the agent's `undrain` between A and B.
     pub(super) fn turn_back_uncommitted(&mut self, id: RolloutId) {
         for node in self.in_flight(id) {
-            let phase = self.step_mut(id, node).phase;
+            let phase = self.step(id, node).phase;
             if phase.is_before_a() {
                 self.enter(id, node, Phase::Queued);
             } else if phase == Phase::Draining {

@@ -140,7 +140,7 @@ impl Transition<'_> {
         if let Some(rollout) = self.state.rollouts.get_mut(&rollout) {
             rollout.progress_at = now;
         }
-        let step = self.step_mut(rollout, id);
+        let step = self.step(rollout, id);
         if step.phase == Phase::Verifying && !step.is_soaked {
             let at = self.clock() + self.policy_of(rollout).healthy_deadline;
             self.state.deadlines.set(DeadlineKey::HealthyDeadline(rollout, id), at);
@@ -219,7 +219,7 @@ impl Transition<'_> {
         let groups: Vec<GroupName> = node.services.keys().cloned().collect();
         if let Some(token) = self.state.tokens.get(&id) {
             let (rollout, fence) = (token.rollout, token.fence);
-            let step = self.step_mut(rollout, id);
+            let step = self.step(rollout, id);
             if step.phase.is_past_b() && !force {
                 return Err(Rejection::TokenPastCommitPoint { node: name, fence });
             }

@@ -64,24 +64,24 @@ impl Transition<'_> {
     pub(super) fn enter(&mut self, id: RolloutId, node: NodeId, phase: Phase) {
         let (now, revision) = (self.now, self.revision);
         let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
-        let mut step = rollout.take_step(node).expect("the caller looked the step up");
-        assert!(step.phase.may_become(phase), "{id} {node}: {} can't become {phase}", step.phase);
-        let left = step.phase;
-        let is_given_back = phase == Phase::Queued && left != Phase::Failed;
-        let was_let_in = is_given_back && step.batch.take().is_some();
-        step.phase = phase;
-        step.phase_since = now;
-        // An agent that was told to turn at its next boundary may say first what it has ended.
-        let is_on_its_way = matches!(phase, Phase::Installing | Phase::Rebooting);
-        step.turn = step.turn.filter(|turn| is_on_its_way && matches!(turn, Turn::Fail { .. }));
-        step.rank = None;
-        step.is_disturbed |= phase == Phase::Stopping;
-        step.history.push((phase, step.attempt, now));
-        if step.history.len() > MAX_HISTORY {
-            step.history.remove(0);
-        }
-        let granted_at = step.history.iter().rev().find(|(phase, ..)| *phase == Phase::Granted).map(|(.., at)| *at);
-        rollout.put_step(step);
+        let (left, is_given_back, was_let_in, granted_at) = rollout.change_step(node, |step| {
+            assert!(step.phase.may_become(phase), "{id} {node}: {} can't become {phase}", step.phase);
+            let left = std::mem::replace(&mut step.phase, phase);
+            let is_given_back = phase == Phase::Queued && left != Phase::Failed;
+            let was_let_in = is_given_back && step.batch.take().is_some();
+            step.phase_since = now;
+            // An agent that was told to turn at its next boundary may say first what it has ended.
+            let is_on_its_way = matches!(phase, Phase::Installing | Phase::Rebooting);
+            step.turn = step.turn.take().filter(|turn| is_on_its_way && matches!(turn, Turn::Fail { .. }));
+            step.rank = None;
+            step.is_disturbed |= phase == Phase::Stopping;
+            step.history.push((phase, step.attempt, now));
+            if step.history.len() > MAX_HISTORY {
+                step.history.remove(0);
+            }
+            let grant = step.history.iter().rev().find(|(phase, ..)| *phase == Phase::Granted);
+            (left, is_given_back, was_let_in, grant.map(|(.., at)| *at))
+        });
         rollout.unfetched.remove(&node);
         rollout.progress_at = now;
         rollout.modified_revision = revision;
@@ -268,6 +268,16 @@ impl Transition<'_> {
         self.fail_step(id, node, StepFailure { phase: Phase::Verifying, reason, detail, output: String::new() });
     }
 
+    /// # Panics
+    /// If there is no such step: callers looked it up.
+    pub(super) fn step(&self, id: RolloutId, node: NodeId) -> &Step {
+        let rollout = self.state.rollouts.get(&id).expect("the caller looked the rollout up");
+        rollout.steps.get(&node).expect("the caller looked the step up")
+    }
+
+    /// To change what the rollout as a whole doesn't keep of it: for phase, fence and rank there is
+    /// [`crate::Rollout::change_step`].
+    ///
     /// # Panics
     /// If there is no such step: callers looked it up.
     pub(super) fn step_mut(&mut self, id: RolloutId, node: NodeId) -> &mut Step {

@@ -90,15 +90,16 @@ impl Transition<'_> {
             let refusal = Rejection::StaleFence { given: report.fence, current: Fence(0) };
             return if is_repeated { Ok(()) } else { Err(refusal) };
         }
-        if let Some(known) = self.state.nodes.get_mut(&node) {
-            known.highest_fence = known.highest_fence.max(report.fence);
+        let is_news = self.state.nodes.get(&node).is_some_and(|known| known.highest_fence < report.fence);
+        if is_news && let Some(known) = self.state.nodes.get_mut(&node) {
+            known.highest_fence = report.fence;
         }
         self.move_step(id, node, &report.event)
     }
 
     fn move_step(&mut self, id: RolloutId, node: NodeId, event: &StepEvent) -> Result<(), Rejection> {
         let (phase, turn) = {
-            let step = self.step_mut(id, node);
+            let step = self.step(id, node);
             (step.phase, step.turn.clone())
         };
         let refused = || {

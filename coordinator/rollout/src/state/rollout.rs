@@ -116,41 +116,78 @@ impl Rollout {
         }
     }
 
-    /// Puts a step in its place, with all that is kept of the steps as a whole. The only way to change one's phase,
-    /// fence or rank.
+    /// Puts a step in its place, with all that is kept of the steps as a whole.
     pub(crate) fn put_step(&mut self, step: Step) {
-        self.take_step(step.node);
-        self.tally.add(step.phase);
-        if let Some(rank) = step.rank.clone() {
-            self.queue.insert(rank, step.node);
-        }
-        if let Some(fence) = step.fence.filter(|_| step.phase.holds_token()) {
-            self.in_flight.insert(fence, step.node);
-        }
-        if step.phase == Phase::Failed {
-            self.failed.insert(step.node, ());
-        }
-        self.steps.insert(step.node, step);
+        let node = step.node;
+        let before = self.steps.get(&node).map(Kept::of);
+        self.keep(node, before, Some(Kept::of(&step)));
+        self.steps.insert(node, step);
     }
 
     /// Takes a step out, with all that is kept of it.
     pub(crate) fn take_step(&mut self, node: NodeId) -> Option<Step> {
         let step = self.steps.remove(&node)?;
-        self.tally.remove(step.phase);
-        if let Some(rank) = &step.rank {
-            self.queue.remove(rank);
-        }
-        if let Some(fence) = step.fence.filter(|_| step.phase.holds_token()) {
-            self.in_flight.remove(&fence);
-        }
-        self.failed.remove(&node);
+        self.keep(node, Some(Kept::of(&step)), None);
         Some(step)
+    }
+
+    /// Changes a step in its place, with all that is kept of it. Phase, fence and rank are changed by this alone.
+    ///
+    /// # Panics
+    /// If there is no such step: callers looked it up.
+    pub(crate) fn change_step<T>(&mut self, node: NodeId, change: impl FnOnce(&mut Step) -> T) -> T {
+        let step = self.steps.get_mut(&node).expect("the caller looked the step up");
+        let before = Kept::of(step);
+        let out = change(step);
+        let after = Kept::of(step);
+        if before != after {
+            self.keep(node, Some(before), Some(after));
+        }
+        out
+    }
+
+    fn keep(&mut self, node: NodeId, before: Option<Kept>, after: Option<Kept>) {
+        if let Some(Kept { phase, rank, fence }) = before {
+            self.tally.remove(phase);
+            if let Some(rank) = rank {
+                self.queue.remove(&rank);
+            }
+            if let Some(fence) = fence {
+                self.in_flight.remove(&fence);
+            }
+            if phase == Phase::Failed {
+                self.failed.remove(&node);
+            }
+        }
+        if let Some(Kept { phase, rank, fence }) = after {
+            self.tally.add(phase);
+            rank.into_iter().for_each(|rank| self.queue.insert(rank, node));
+            fence.into_iter().for_each(|fence| self.in_flight.insert(fence, node));
+            if phase == Phase::Failed {
+                self.failed.insert(node, ());
+            }
+        }
     }
 
     /// Whether nothing is left to be done, or to be tried again.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.tally.of(Phase::Succeeded) + self.tally.of(Phase::Skipped) == self.steps.len()
+    }
+}
+
+/// What the rollout as a whole keeps of one step.
+#[derive(PartialEq)]
+struct Kept {
+    phase: Phase,
+    rank: Option<Rank>,
+    /// While it holds a token.
+    fence: Option<Fence>,
+}
+
+impl Kept {
+    fn of(step: &Step) -> Self {
+        Self { phase: step.phase, rank: step.rank.clone(), fence: step.fence.filter(|_| step.phase.holds_token()) }
     }
 }
 
