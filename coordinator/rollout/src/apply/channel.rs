@@ -113,7 +113,8 @@ impl Transition<'_> {
             (Some(target), UpdateCondition::Latest) => head > *target,
             (Some(_), UpdateCondition::TrackChannel) => true,
         };
-        if !wanted {
+        let is_declined = found.declined.as_ref() == Some(&head) && !promoted.contains(&head);
+        if !wanted || is_declined {
             return None;
         }
         let kind = match &found.target {

@@ -82,6 +82,7 @@ impl Transition<'_> {
             astray: Map::default(),
             left_out: Map::default(),
             target: None,
+            declined: None,
             settled: false,
             active_rollout: None,
             latest_rollout: None,

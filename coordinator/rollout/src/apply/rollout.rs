@@ -54,6 +54,7 @@ impl Transition<'_> {
             None => group.modified_revision,
         };
         self.expect_unchanged_since(modified)?;
+        let (mut previous, mut was_settled) = (group.target.clone(), group.settled);
         if let Some(active) = self.state.active_rollout(name) {
             if active.target == *target {
                 return Err(Rejection::AlreadyGoingThere {
@@ -63,6 +64,10 @@ impl Transition<'_> {
                     status: active.status,
                 });
             }
+            if !active.begun {
+                // Nothing has moved since: the group is where it was before that one.
+                (previous, was_settled) = (active.previous.clone(), active.was_settled);
+            }
             let active = active.id;
             self.end_rollout(active, RolloutStatus::Superseded, format!("superseded by a rollout to {target}"));
         }
@@ -71,7 +76,6 @@ impl Transition<'_> {
         // Joiners and drifters are brought to where the group has been allowed to go.
         let needs_approval = group.policy.approval_required && kind != RolloutKind::CatchUp;
         let status = if needs_approval { RolloutStatus::AwaitingApproval } else { RolloutStatus::Running };
-        let (previous, was_settled) = (group.target.clone(), group.settled);
         let batch = Batch::first(&group.policy, member_count(group));
         let (steps, unchanged) = self.steps_towards(name, target);
         let mut rollout = Rollout {
@@ -111,6 +115,7 @@ impl Transition<'_> {
         let group = self.state.groups.get_mut(name).expect("looked up above");
         group.target = Some(target.clone());
         group.left_out = Map::default();
+        group.declined = None;
         group.settled = false;
         group.active_rollout = Some(id);
         group.latest_rollout = Some(id);
@@ -227,7 +232,7 @@ impl Transition<'_> {
         group.closed = None;
         match status {
             RolloutStatus::RolledBack | RolloutStatus::Denied => {
-                group.target = previous;
+                group.declined = std::mem::replace(&mut group.target, previous);
                 group.settled = was_settled;
             }
             _ => group.settled = status == RolloutStatus::Succeeded,

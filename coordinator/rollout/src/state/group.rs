@@ -44,6 +44,8 @@ pub struct Group {
     pub left_out: Map<NodeId, ()>,
     /// Where it is going, or has gone.
     pub target: Option<ReleaseIdent>,
+    /// What people said no to: it was denied, or its rollout went back. It isn't started again by itself.
+    pub declined: Option<ReleaseIdent>,
     /// Whether the last rollout reached its target: only then joiners and drifters are caught up.
     pub settled: bool,
     /// The rollout that isn't at its end.
