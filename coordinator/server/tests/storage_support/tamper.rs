@@ -13,7 +13,7 @@ pub fn change_reason(data_dir: &Path, revision: u64, reason: &str) {
 }
 
 fn change(data_dir: &Path, revision: u64, by: impl FnOnce(&mut ChainedRecord)) {
-    let db = sled::Config::new().path(data_dir.join("history")).flush_every_ms(None).open().unwrap();
+    let db = open(&data_dir.join("history"));
     let mut key = [b'r'; 11];
     key[1..9].copy_from_slice(&revision.to_be_bytes());
     key[9..].copy_from_slice(&[0, 0]);
@@ -23,6 +23,20 @@ fn change(data_dir: &Path, revision: u64, by: impl FnOnce(&mut ChainedRecord)) {
     let sealed = bincode::seal(Kind::HISTORY, &record);
     db.insert(key, bincode::encode_envelope(Kind::HISTORY, &sealed)).unwrap();
     db.flush().unwrap();
+}
+
+/// sled's own threads may hold the lock for a moment after its last handle was dropped.
+fn open(history: &Path) -> sled::Db {
+    let begun = std::time::Instant::now();
+    loop {
+        match sled::Config::new().path(history).flush_every_ms(None).open() {
+            Err(sled::Error::Io(error)) if error.to_string().contains("acquire lock") => {
+                assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{error}");
+                std::thread::yield_now();
+            }
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 fn body(value: &[u8]) -> &[u8] {
