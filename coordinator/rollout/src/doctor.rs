@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rollcall_ident::{Millis, NodeId};
 
+use crate::explain::removal;
 use crate::gate::member_count;
 use crate::schedule::openness;
 use crate::state::{Group, Node, PauseCause, Phase, Presence, Rollout, RolloutStatus, Token};
@@ -53,13 +54,14 @@ pub struct Finding {
 type Check = fn(&Ward<'_>, &mut Findings);
 
 /// Each check under its name, in the order in which their findings are told.
-const CHECKS: [(&str, Check); 16] = [
+const CHECKS: [(&str, Check); 17] = [
     ("state_unsound", state_unsound),
     ("stuck_token", stuck_token),
     ("rollout_paused", rollout_paused),
     ("target_quarantined", target_quarantined),
     ("release_not_fetched", release_not_fetched),
     ("budget_used_by_departed", budget_used_by_departed),
+    ("member_unhealthy", member_unhealthy),
     ("every_member_held", every_member_held),
     ("order_does_not_fit", order_does_not_fit),
     ("window_never_opens", window_never_opens),
@@ -101,6 +103,11 @@ impl<'a> Ward<'a> {
         self.now.cluster_time.since(at.cluster_time)
     }
 
+    /// The same for people: nobody reads milliseconds behind seconds.
+    fn lasts(&self, since: Stamp) -> Millis {
+        whole_seconds(self.since(since))
+    }
+
     fn groups(&self) -> impl Iterator<Item = (&'a Group, Option<&'a Rollout>)> {
         let state = self.state;
         state.groups.values().map(move |group| (group, state.active_rollout(&group.name)))
@@ -109,6 +116,10 @@ impl<'a> Ward<'a> {
     fn active_rollouts(&self) -> impl Iterator<Item = &'a Rollout> {
         self.groups().filter_map(|(_, rollout)| rollout)
     }
+}
+
+fn whole_seconds(lasts: Millis) -> Millis {
+    if lasts < Millis::from_secs(1) { lasts } else { Millis(lasts.0 - lasts.0 % 1000) }
 }
 
 /// What one check finds.
@@ -191,7 +202,7 @@ fn stuck(ward: &Ward<'_>, id: NodeId, node: &Node, token: &Token, policy: &Polic
     if let Presence::Away { since } | Presence::Departed { since } = node.presence {
         let away = ward.since(since);
         return (away > policy.reboot_timeout).then(|| {
-            let limit = policy.reboot_timeout;
+            let (limit, away) = (policy.reboot_timeout, whole_seconds(away));
             format!(
                 "holds the token of {} with fence {} and has been away for {away}; reboot_timeout is {limit}",
                 token.group, token.fence
@@ -207,8 +218,9 @@ fn stuck(ward: &Ward<'_>, id: NodeId, node: &Node, token: &Token, policy: &Polic
         _ => (policy.progress_deadline, "progress_deadline"),
     };
     let lasts = ward.since(step.phase_since);
-    (lasts.0 > limit.0.saturating_mul(2))
-        .then(|| format!("has been {} under fence {} for {lasts}; {name} is {limit}", step.phase, token.fence))
+    (lasts.0 > limit.0.saturating_mul(2)).then(|| {
+        format!("has been {} under fence {} for {}; {name} is {limit}", step.phase, token.fence, whole_seconds(lasts))
+    })
 }
 
 fn rollout_paused(ward: &Ward<'_>, found: &mut Findings) {
@@ -221,7 +233,7 @@ fn rollout_paused(ward: &Ward<'_>, found: &mut Findings) {
         let severity = if by_operator { Severity::Warning } else { Severity::Error };
         let chain = explain(ward.state, &Subject::Rollout(rollout.id)).unwrap_or_default();
         let Some(link) = chain.into_iter().next() else { continue };
-        let text = format!("{} of {}, for {}", link.text, rollout.group, ward.since(link.since));
+        let text = format!("{} of {}, for {}", link.text, rollout.group, ward.lasts(link.since));
         found.tell(severity, format!("rollout {}", rollout.id), text, link.released_by);
     }
 }
@@ -247,7 +259,7 @@ fn release_not_fetched(ward: &Ward<'_>, found: &mut Findings) {
         if !matches!(waiting.on, WaitingOn::PrefetchFailed { .. }) {
             continue;
         }
-        let text = format!("{}, for {}", waiting.on, ward.since(waiting.since));
+        let text = format!("{}, for {}", waiting.on, ward.lasts(waiting.since));
         let advice = "put the release, whole and with its digest, into the source of these nodes; they try again by \
                       themselves";
         found.tell(Severity::Error, format!("rollout {}", rollout.id), text, advice.to_owned());
@@ -257,17 +269,51 @@ fn release_not_fetched(ward: &Ward<'_>, found: &mut Findings) {
 fn budget_used_by_departed(ward: &Ward<'_>, found: &mut Findings) {
     for (group, rollout) in ward.groups() {
         let unavailable = group.unavailable.keys().filter_map(|id| ward.state.nodes.get(id));
-        let departed: Vec<&str> =
-            unavailable.filter(|node| node.is_departed()).map(|node| node.name.as_str()).collect();
+        let departed: Vec<&Node> = unavailable.filter(|node| node.is_departed()).collect();
         let budget = group.policy.max_unavailable.of(member_count(group));
         let is_used_up = departed.len() >= budget as usize;
-        let (true, Some(first), Some(names)) = (is_used_up, departed.first(), few(departed.iter().copied())) else {
+        let (true, Some(first), Some(names)) =
+            (is_used_up, departed.first(), few(departed.iter().map(|node| node.name.as_str())))
+        else {
             continue;
         };
         let text =
             format!("max_unavailable is {budget}, and departed members use it up: {names}; nobody else may go down");
-        let advice = format!("bring them back, or `rollcall node remove {first}` where one never will");
+        let advice = format!("bring them back; where one never will: {}", removal(ward.state, first));
         found.tell(where_it_hinders(rollout), of_group(group), text, advice);
+    }
+}
+
+/// Connected members whose service is unwell without being moved just now. Those that aren't connected are told of
+/// once they have departed.
+fn member_unhealthy(ward: &Ward<'_>, found: &mut Findings) {
+    for (group, rollout) in ward.groups() {
+        let waits = rollout.filter(|rollout| {
+            let on = rollout.waiting.as_ref().map(|waiting| &waiting.on);
+            matches!(on, Some(WaitingOn::BudgetExhausted { .. }))
+                || rollout.pause_causes.contains(&PauseCause::MemberUnhealthy)
+        });
+        let is_moved = |node: &Node| ward.state.tokens.get(&node.id).is_some_and(|token| token.group == group.name);
+        let is_paused = |rollout: &&Rollout| rollout.status == RolloutStatus::Paused;
+        // What its failed step asks for stands with the pause.
+        let is_told = |node: &Node| rollout.filter(is_paused).is_some_and(|it| it.failed.contains_key(&node.id));
+        for node in group.unavailable.keys().filter_map(|id| ward.state.nodes.get(id)) {
+            if is_moved(node) || is_told(node) || !node.is_broken(&group.name, group.policy.on_warning) {
+                continue;
+            }
+            let Some(service) = node.services.get(&group.name) else { continue };
+            let (name, health, lasts) = (&node.name, node.health_of(service), ward.lasts(service.health_since));
+            let detail = because(Some(service.health_detail.as_str()).filter(|detail| !detail.is_empty()));
+            let hinders = waits.map_or_else(String::new, |rollout| format!("; {} waits for it", rollout.id));
+            let text = format!("{} is {health} for {lasts}{detail}{hinders}", group.name);
+            let advice = match node.health_override {
+                Some(_) => format!("`rollcall node set-health {name} auto` lets its checks count again"),
+                None => format!(
+                    "mend it on its machine; if its check is wrong: `rollcall node set-health {name} healthy --reason WHY`"
+                ),
+            };
+            found.tell(where_it_hinders(waits), of_node(node), text, advice);
+        }
     }
 }
 
@@ -352,7 +398,7 @@ fn word_pending(ward: &Ward<'_>, found: &mut Findings) {
         if is_ours && lasts > PATIENCE_WITH_PEOPLE {
             let chain = explain(ward.state, &Subject::Rollout(rollout.id)).unwrap_or_default();
             let advice = chain.into_iter().next().map_or_else(String::new, |link| link.released_by);
-            let text = format!("{} waits on {}, for {lasts}", rollout.group, waiting.on);
+            let text = format!("{} waits on {}, for {}", rollout.group, waiting.on, whole_seconds(lasts));
             found.tell(Severity::Warning, format!("rollout {}", rollout.id), text, advice);
         }
     }
@@ -371,9 +417,8 @@ fn group_without_members(ward: &Ward<'_>, found: &mut Findings) {
 fn node_departed(ward: &Ward<'_>, found: &mut Findings) {
     for node in ward.state.nodes.values() {
         let Presence::Departed { since } = node.presence else { continue };
-        let text = format!("departed: not heard of for {}", ward.since(since));
-        let advice =
-            format!("start its agent, or `rollcall node remove {}` if the machine is gone for good", node.name);
+        let text = format!("departed: not heard of for {}", ward.lasts(since));
+        let advice = format!("start its agent, or {} if the machine is gone for good", removal(ward.state, node));
         found.tell(Severity::Warning, of_node(node), text, advice);
     }
 }
@@ -381,7 +426,7 @@ fn node_departed(ward: &Ward<'_>, found: &mut Findings) {
 fn node_held(ward: &Ward<'_>, found: &mut Findings) {
     for node in ward.state.nodes.values() {
         let Some(hold) = node.hold.as_ref().filter(|hold| hold.until.is_none()) else { continue };
-        let (by, lasts) = (&hold.by.0, ward.since(hold.at));
+        let (by, lasts) = (&hold.by.0, ward.lasts(hold.at));
         let text = format!("{by} has held it for {lasts}, without an end{}", because(hold.reason.as_deref()));
         let advice = format!("`rollcall node release {}`; until then it isn't updated and uses the budget", node.name);
         found.tell(Severity::Warning, of_node(node), text, advice);
@@ -392,7 +437,7 @@ fn health_overridden(ward: &Ward<'_>, found: &mut Findings) {
     for node in ward.state.nodes.values() {
         let Some(word) = &node.health_override else { continue };
         let what = if word.is_healthy { "healthy" } else { "unhealthy" };
-        let (by, lasts) = (&word.by.0, ward.since(word.at));
+        let (by, lasts) = (&word.by.0, ward.lasts(word.at));
         let text = format!("counts as {what} by the word of {by} for {lasts}{}", because(word.reason.as_deref()));
         let advice = format!("`rollcall node set-health {} auto` lets its checks count again", node.name);
         found.tell(Severity::Warning, of_node(node), text, advice);
@@ -413,52 +458,4 @@ fn agent_versions(ward: &Ward<'_>, found: &mut Findings) {
 }
 
 #[cfg(test)]
-mod tests {
-    use rollcall_ident::{NodeId, Revision, WallTime};
-
-    use super::*;
-    use crate::{Actor, Command, GroupPatch, LogEntry, PolicyPatch, Proposal, Window};
-
-    fn names(state: &State) -> Vec<&'static str> {
-        diagnose(state, Stamp { cluster_time: state.clock(), wall_time: WallTime(0) })
-            .into_iter()
-            .map(|it| it.check)
-            .collect()
-    }
-
-    /// What no command brings about: the rest is tested from outside, in `tests/doctor.rs`.
-    #[test]
-    fn a_state_that_breaks_an_invariant_comes_first() {
-        let mut state = State::default();
-        assert_eq!(names(&state), Vec::<&str>::new());
-        state.node_names.insert("ghost".parse().unwrap(), NodeId([1; 16]));
-        assert_eq!(names(&state), ["state_unsound"]);
-    }
-
-    /// A later version may know the zone no more.
-    #[test]
-    fn a_window_in_a_zone_that_is_gone_never_opens() {
-        let mut state = State::default();
-        let name: rollcall_ident::GroupName = "redis.default".parse().unwrap();
-        let patch = GroupPatch {
-            name: name.clone(),
-            package: Some("acme/redis".parse().unwrap()),
-            channel: None,
-            update_condition: None,
-            policy: PolicyPatch::default(),
-            windows: None,
-        };
-        let command = Command::ApplyGroup { patch };
-        let actor = Actor::coordinator();
-        let proposal = Proposal { actor, reason: None, request_id: None, expected_revision: None, command };
-        assert!(state.apply(Revision(1), &LogEntry { stamp: Stamp::default(), proposal }).outcome.is_ok());
-        let mut window = |time_zone: &str| {
-            let length = Millis::from_secs(60);
-            let window = Window { days: [].into(), start_minute: 0, length, time_zone: time_zone.to_owned() };
-            state.groups.get_mut(&name).unwrap().windows.insert(rollcall_ident::WindowId(1), window);
-            names(&state).contains(&"window_never_opens")
-        };
-        assert!(window("Mars/Olympus"));
-        assert!(!window("UTC"));
-    }
-}
+mod test;

@@ -4,8 +4,8 @@ use rollcall_ident::{GroupName, NodeId, RolloutId};
 
 use crate::gate::{self, Candidate};
 use crate::schedule::in_words;
-use crate::state::{Node, PauseCause, Phase, Presence, Rollout, Step};
-use crate::{Group, Stamp, State, WaitingOn};
+use crate::state::{Node, PauseCause, Phase, Presence, Rollout, RolloutStatus, Step};
+use crate::{Group, NameList, Stamp, State, WaitingOn};
 
 /// BOUND: steps and members that are told of, of each kind; nobody reads more.
 const MAX_STEPS: usize = 8;
@@ -117,11 +117,26 @@ pub(crate) fn bad_members(state: &State, id: RolloutId) -> Vec<NodeId> {
     group.unavailable.keys().copied().filter(is_bad).collect()
 }
 
+/// How a node that never comes back is taken out: in the middle of its step only by force.
+pub(crate) fn removal(state: &State, node: &Node) -> String {
+    let token = state.tokens.get(&node.id);
+    let step = token.and_then(|token| state.rollouts.get(&token.rollout)?.steps.get(&node.id));
+    let force = if step.is_some_and(|step| step.phase.is_past_b()) { " --force" } else { "" };
+    format!("`rollcall node remove {}{force}`", node.name)
+}
+
+/// Who keeps a rollout paused by being away: its steps under way, and the first in the queue.
+fn away_members(state: &State, rollout: &Rollout) -> Vec<NodeId> {
+    let first = Candidate::first(state, rollout).map(|first| first.node.id);
+    let away = |node: &NodeId| state.nodes.get(node).is_some_and(|node| node.session().is_none());
+    rollout.in_flight.values().copied().chain(first).filter(away).collect()
+}
+
 /// What would release a reason.
-fn released_by(on: &WaitingOn, rollout: &Rollout) -> String {
+fn released_by(state: &State, on: &WaitingOn, rollout: &Rollout) -> String {
     let id = rollout.id;
     // Where nodes can't go back, nobody is told to try.
-    let abort = if rollout.is_one_way { String::new() } else { format!(" or `abort {id}`,") };
+    let abort = if rollout.is_one_way { String::new() } else { format!(" or `rollcall rollout abort {id}`,") };
     match on {
         WaitingOn::Paused { causes } => causes.first().map_or_else(
             || format!("`rollcall rollout resume {id}`"),
@@ -132,17 +147,25 @@ fn released_by(on: &WaitingOn, rollout: &Rollout) -> String {
                 PauseCause::RollbackFailed => {
                     format!("`rollcall rollout retry {id}`, or a rollout to a good release, or `rollcall rollout stop {id}`")
                 }
+                PauseCause::MemberUnhealthy if bad_members(state, id).is_empty() => {
+                    format!("`rollcall rollout resume {id}`: its members are healthy again")
+                }
                 PauseCause::MemberUnhealthy => format!(
                     "these members' health and `rollcall rollout resume {id}`,{abort} or a rollout to a good release"
                 ),
-                PauseCause::NodeAway => format!(
-                    "the node's return and `rollcall rollout resume {id}`, or `rollcall rollout skip {id} --node NODE`, or `rollcall node remove`"
-                ),
+                PauseCause::NodeAway => match away_members(state, rollout).first().and_then(|node| state.nodes.get(node)) {
+                    Some(node) => format!(
+                        "the return of {0} and `rollcall rollout resume {id}`; if it never will: `rollcall rollout skip {id} --node {0}`, or {1} and the resume",
+                        node.name,
+                        removal(state, node)
+                    ),
+                    None => format!("`rollcall rollout resume {id}`: nobody is away any more"),
+                },
                 PauseCause::Operator | PauseCause::ProgressDeadline => format!("`rollcall rollout resume {id}`"),
             },
         ),
         WaitingOn::Approval => format!("`rollcall rollout approve {id}` by somebody else than {}", rollout.started_by.0),
-        WaitingOn::Promotion { .. } => format!("`rollcall rollout promote {id}`, or `abort {id}`"),
+        WaitingOn::Promotion { .. } => format!("`rollcall rollout promote {id}`, or `rollcall rollout abort {id}`"),
         WaitingOn::Next => format!("`rollcall rollout next {id}`"),
         WaitingOn::Delay => "the end of the delay".to_owned(),
         WaitingOn::BatchRuns { .. } => "the success of all its steps".to_owned(),
@@ -156,13 +179,20 @@ fn released_by(on: &WaitingOn, rollout: &Rollout) -> String {
         WaitingOn::PrefetchFailed { .. } => {
             "the release in the nodes' source, whole and with its digest; they try again by themselves".to_owned()
         }
-        WaitingOn::BudgetExhausted { .. } => "these members' health".to_owned(),
+        WaitingOn::BudgetExhausted { .. } => "these members' health; it goes on by itself then".to_owned(),
+        WaitingOn::StepRuns { node, phase: Phase::Preparing } => format!(
+            "its `ready-to-update` hook's yes; ready_timeout ends the wait, `rollcall rollout skip {id} --node {node}` too"
+        ),
+        WaitingOn::StepRuns { node, phase: Phase::Draining } => format!(
+            "the end of its `drain` hook; drain_timeout ends the wait, `rollcall rollout skip {id} --node {node}` too"
+        ),
         WaitingOn::StepsInFlight { .. } | WaitingOn::StepRuns { .. } | WaitingOn::TurningBack { .. } => {
             "the step's next phase".to_owned()
         }
         WaitingOn::OrderTurn { .. } | WaitingOn::PrimaryLast { .. } => "their success".to_owned(),
         WaitingOn::NodeAway { node, .. } => {
-            format!("its agent's return; `rollcall rollout skip {id} --node {node}`, or `rollcall node remove {node}` if it never will")
+            let remove = state.node_named(node).map_or_else(String::new, |node| format!(", or {}", removal(state, node)));
+            format!("its agent's return; if it never will: `rollcall rollout skip {id} --node {node}`{remove}")
         }
         WaitingOn::TokenElsewhere { rollout, .. } => format!("the end of its step in {rollout}"),
         WaitingOn::HealthNotGood { .. } => "its health check's success; healthy_deadline fails the step".to_owned(),
@@ -201,20 +231,49 @@ impl Chain<'_> {
                 self.link(0, subject, "no_target", "it has never had a rollout".to_owned(), now, by);
             }
             (Some(target), true) => {
-                let text = format!("it is where it should be: {target}");
+                let left_out: Vec<&NodeId> = group.left_out.keys().collect();
+                let text = match self.names(&left_out) {
+                    None => format!("it is where it should be: {target}"),
+                    Some(names) => format!("it is where it should be: {target}, but for what was left out: {names}"),
+                };
                 let since = self.last_end(&group.name).unwrap_or(now);
                 self.link(0, subject, "settled", text, since, "a new release".to_owned());
             }
             (Some(target), false) => {
-                let text = format!("its last rollout, to {target}, didn't reach its end; nothing moves by itself");
-                let since = self.last_end(&group.name).unwrap_or(now);
-                self.link(0, subject, "not_settled", text, since, start);
+                let last = self.state.latest_rollout(&group.name).and_then(|last| Some((last, last.ended.as_ref()?)));
+                let how = last.map_or_else(
+                    || "didn't reach its end".to_owned(),
+                    |(_, ended)| format!("has ended: {}", ended.why),
+                );
+                let text = format!("its last rollout, to {target}, {how}; nothing moves by itself");
+                let since = last.map_or(now, |(_, ended)| ended.at);
+                let by = if self.has_reached_another(group) {
+                    format!("{start}, or `rollcall rollout undo {}`", group.name)
+                } else {
+                    start
+                };
+                self.link(0, subject, "not_settled", text, since, by);
             }
         }
         let unhealthy: Vec<_> = group.unavailable.keys().filter_map(|id| self.state.nodes.get(id)).cloned().collect();
         for node in unhealthy {
             self.health_of(&node, &group.name, 1);
         }
+    }
+
+    /// None of none.
+    fn names(&self, nodes: &[&NodeId]) -> Option<NameList> {
+        let names: Vec<_> = nodes.iter().filter_map(|id| self.state.nodes.get(*id)).map(|node| &node.name).collect();
+        (!names.is_empty()).then(|| NameList::of(names.iter().copied(), names.len()))
+    }
+
+    /// Whether `rollout undo` has somewhere to go.
+    fn has_reached_another(&self, group: &Group) -> bool {
+        self.state.rollouts.values().any(|rollout| {
+            rollout.group == group.name
+                && rollout.status == RolloutStatus::Succeeded
+                && group.target.as_ref() != Some(&rollout.target)
+        })
     }
 
     fn last_end(&self, group: &GroupName) -> Option<Stamp> {
@@ -233,7 +292,7 @@ impl Chain<'_> {
                 WaitingOn::Paused { .. } => format!("it is {on}"),
                 _ => format!("it waits on {on}"),
             };
-            self.link(depth, subject.clone(), on.name(), text, since, released_by(&on, rollout));
+            self.link(depth, subject.clone(), on.name(), text, since, released_by(self.state, &on, rollout));
             if let Some(back) = &rollout.going_back {
                 let text = format!("it goes back: {}", back.why);
                 self.link(
@@ -260,11 +319,7 @@ impl Chain<'_> {
             WaitingOn::Paused { causes } if causes.contains(&PauseCause::MemberUnhealthy) => {
                 bad_members(self.state, rollout.id)
             }
-            WaitingOn::Paused { causes } if causes.contains(&PauseCause::NodeAway) => {
-                let first = Candidate::first(self.state, rollout).map(|first| first.node.id);
-                let away = |node: &NodeId| self.state.nodes.get(node).is_some_and(|node| node.session().is_none());
-                rollout.in_flight.values().copied().chain(first).filter(away).collect()
-            }
+            WaitingOn::Paused { causes } if causes.contains(&PauseCause::NodeAway) => away_members(self.state, rollout),
             WaitingOn::BudgetExhausted { .. } | WaitingOn::NodeAway { .. } => {
                 on.nodes().iter().filter_map(|name| self.state.node_named(name)).map(|node| node.id).collect()
             }
@@ -290,9 +345,10 @@ impl Chain<'_> {
                 Some(cause) => format!("it was left out of {}: {cause}", rollout.id),
                 None => format!("its step in {} has {phase}", rollout.id),
             },
+            (WaitingOn::StepRuns { .. }, phase) => format!("its step to {} is {phase}", rollout.target_of(step)),
             (_, phase) => format!("its step to {} is {phase} and waits on {on}", rollout.target_of(step)),
         };
-        self.link(depth, subject, on.name(), text, step.phase_since, released_by(&on, rollout));
+        self.link(depth, subject, on.name(), text, step.phase_since, released_by(self.state, &on, rollout));
     }
 
     fn node(&mut self, node: &Node, depth: u32) {
@@ -304,7 +360,7 @@ impl Chain<'_> {
             }
             Presence::Away { since } | Presence::Departed { since } => {
                 let reason = if node.is_departed() { "departed" } else { "away" };
-                let by = format!("its agent's return; `rollcall node remove {}` if it never will", node.name);
+                let by = format!("its agent's return; {} if it never will", removal(self.state, node));
                 self.link(depth, subject, reason, "its agent isn't connected".to_owned(), *since, by);
             }
         }
@@ -357,7 +413,7 @@ impl Chain<'_> {
                 Presence::Away { since } | Presence::Departed { since } => since,
                 Presence::Present(session) => session.opened_at,
             };
-            let by = format!("its agent's return; `rollcall node remove {}` if it never will", node.name);
+            let by = format!("its agent's return; {} if it never will", removal(self.state, node));
             return self.link(depth, format!("node {}", node.name), "away", text, since, by);
         }
         let health = node.health_of(service);

@@ -10,7 +10,7 @@ use crate::schedule::in_words;
 use crate::state::{PauseCause, Phase};
 
 /// The reason why something doesn't move now.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, strum::IntoStaticStr)]
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum WaitingOn {
     /// The rollout is paused.

@@ -100,6 +100,7 @@ fn a_paused_rollout_is_told_with_its_cause_and_the_way_out() {
     assert_eq!(finding.severity, Severity::Error);
     assert!(finding.text.contains("step_failed") && finding.advice.contains("rollcall rollout retry"), "{finding:?}");
     assert_eq!(found_later(&world, MINUTE)[0].severity, Severity::Error, "the worst comes first");
+    assert!(!names(&world, MINUTE).contains(&"member_unhealthy"), "its failed step is told already");
 }
 
 #[test]
@@ -137,6 +138,44 @@ fn departed_members_that_use_up_the_budget_are_told_together_and_one_by_one() {
     assert_eq!((finding.severity, finding.subject.as_str()), (Severity::Warning, "group redis.default"));
     world.start("2").outcome.unwrap();
     assert_eq!(the_one(&world, Millis(0), "budget_used_by_departed").severity, Severity::Error);
+}
+
+#[test]
+fn a_member_that_is_unwell_is_told_and_worse_once_a_rollout_waits_for_it() {
+    let mut world = world(&["a", "b", "c"], PolicyPatch::default());
+    world.service("c").release = Some(release("2"));
+    world.start_process("c", &release("2"));
+    world.service("c").health = Health::Critical;
+    world.report_status("c").unwrap();
+    let finding = the_one(&world, MINUTE, "member_unhealthy");
+    assert_eq!((finding.severity, finding.subject.as_str()), (Severity::Warning, "node c"));
+    assert!(finding.text.starts_with("redis.default is critical for 1m"), "{}", finding.text);
+    // It runs the target already, so no step mends it.
+    world.start("2").outcome.unwrap();
+    world.run(true);
+    let finding = the_one(&world, Millis(0), "member_unhealthy");
+    assert_eq!(finding.severity, Severity::Error);
+    assert!(finding.text.ends_with(" waits for it"), "{}", finding.text);
+    let node = world.id("c");
+    world.propose(Command::SetHealth { node, is_healthy: Some(true) }).outcome.unwrap();
+    world.run(true);
+    assert!(!names(&world, Millis(0)).contains(&"member_unhealthy"), "the word of a person counts");
+}
+
+#[test]
+fn a_member_that_is_being_moved_or_is_not_connected_is_not_told_as_unwell() {
+    let mut world = world(&["a", "b"], PolicyPatch::default());
+    world.start("2").outcome.unwrap();
+    for name in ["a", "b"] {
+        world.prefetch(name);
+    }
+    world.plan();
+    while world.service("a").instance.is_some() {
+        assert!(world.act("a", false));
+    }
+    assert!(world.state.tokens().contains_key(&world.id("a")));
+    world.disconnect("b", Millis(0));
+    assert_eq!(names(&world, Millis(0)), Vec::<&str>::new());
 }
 
 #[test]

@@ -4,8 +4,8 @@ mod support;
 
 use std::fmt::Write as _;
 
-use rollcall_rollout::Phase;
-use strum::IntoEnumIterator as _;
+use rollcall_rollout::{PauseCause, Phase, WaitingOn};
+use strum::{IntoEnumIterator as _, VariantNames as _};
 
 #[test]
 fn the_documented_phases_are_those_of_the_code() {
@@ -22,4 +22,13 @@ fn phase_table() -> String {
         writeln!(table, "| {phase} | {next} | {token} |").expect("a string takes all");
     }
     table
+}
+
+/// Nobody is to meet a reason that the page for the night doesn't name.
+#[test]
+fn the_page_for_a_stuck_rollout_names_every_reason_and_cause() {
+    let page = support::docs::read("stuck.md");
+    for name in WaitingOn::VARIANTS.iter().chain(PauseCause::VARIANTS) {
+        assert!(page.contains(&format!("\n| `{name}` |")), "docs/stuck.md has no row for {name}");
+    }
 }

@@ -134,15 +134,17 @@ impl RolloutView {
         match (self.status.as_str(), reason) {
             ("awaiting_approval", _) => {
                 let by = self.started_by.as_deref().unwrap_or("who started it");
-                Some(format!("`rollcall rollout approve {id}` by somebody else than {by}, or `deny {id}`"))
+                Some(format!(
+                    "`rollcall rollout approve {id}` by somebody else than {by}, or `rollcall rollout deny {id}`"
+                ))
             }
             ("awaiting_promotion", _) => {
                 let batch = self.batch;
-                Some(format!("`rollcall rollout promote {id}` to begin batch {batch}, or `abort {id}` to go back"))
+                Some(format!(
+                    "`rollcall rollout promote {id}` to begin batch {batch}, or `rollcall rollout abort {id}` to go back"
+                ))
             }
-            ("paused", _) if self.pause_causes == ["operator"] => {
-                Some(format!("`rollcall rollout resume {id}` to go on"))
-            }
+            ("paused", _) if self.pause_causes == ["operator"] => Some(format!("`rollcall rollout resume {id}`")),
             ("paused", _) => Some(format!("`rollcall explain {id}` says why it is paused, and what helps")),
             (_, Some("next")) => Some(format!("`rollcall rollout next {id}` to begin one step")),
             _ => None,

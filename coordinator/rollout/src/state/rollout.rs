@@ -280,7 +280,7 @@ impl RolloutStatus {
 }
 
 /// What keeps a rollout paused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, strum::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, strum::Display, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum PauseCause {
     /// An operator said so.

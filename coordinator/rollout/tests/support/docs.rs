@@ -2,13 +2,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "the test reads and writes the docs, the crate may not")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Compares what stands between the marks `<!-- name -->` and `<!-- /name -->` of a page with `text`;
 /// `UPDATE_GOLDEN=1` writes it.
 pub fn keep(page: &str, name: &str, text: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
-    let before = std::fs::read_to_string(&file).expect("the page is in the tree");
+    let (file, before) = (path(page), read(page));
     let (open, close) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let (head, rest) = before.split_once(&open).expect("the mark is in the page");
     let (_, tail) = rest.split_once(&close).expect("the mark is in the page");
@@ -19,4 +18,13 @@ pub fn keep(page: &str, name: &str, text: &str) {
     } else {
         assert_eq!(after, before, "docs/{page} says something else than the code; UPDATE_GOLDEN=1 writes it");
     }
+}
+
+/// What a page says.
+pub fn read(page: &str) -> String {
+    std::fs::read_to_string(path(page)).expect("the page is in the tree")
+}
+
+fn path(page: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page)
 }
