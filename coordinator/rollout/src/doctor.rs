@@ -54,7 +54,7 @@ pub struct Finding {
 type Check = fn(&Ward<'_>, &mut Findings);
 
 /// Each check under its name, in the order in which their findings are told.
-const CHECKS: [(&str, Check); 17] = [
+const CHECKS: [(&str, Check); 18] = [
     ("state_unsound", state_unsound),
     ("stuck_token", stuck_token),
     ("rollout_paused", rollout_paused),
@@ -67,6 +67,7 @@ const CHECKS: [(&str, Check); 17] = [
     ("window_never_opens", window_never_opens),
     ("endless_freeze", endless_freeze),
     ("word_pending", word_pending),
+    ("stopped_half_way", stopped_half_way),
     ("group_without_members", group_without_members),
     ("node_departed", node_departed),
     ("node_held", node_held),
@@ -401,6 +402,21 @@ fn word_pending(ward: &Ward<'_>, found: &mut Findings) {
             let text = format!("{} waits on {}, for {}", rollout.group, waiting.on, whole_seconds(lasts));
             found.tell(Severity::Warning, format!("rollout {}", rollout.id), text, advice);
         }
+    }
+}
+
+/// Its last rollout ended on the way: some members run its target, and nothing moves by itself.
+fn stopped_half_way(ward: &Ward<'_>, findings: &mut Findings) {
+    let half_way =
+        ward.groups().filter(|(group, rollout)| rollout.is_none() && !group.settled && !group.astray.is_empty());
+    for (group, target) in half_way.filter_map(|(group, _)| Some((group, group.target.as_ref()?))) {
+        let (astray, all) = (group.astray.len(), group.members.len());
+        let text = format!(
+            "its last rollout, to {target}, ended before {astray} of {all} members ran it; nothing moves by itself"
+        );
+        let advice =
+            format!("`rollcall rollout undo {name}`, or `rollcall rollout start {name} --to IDENT`", name = group.name);
+        findings.tell(Severity::Warning, of_group(group), text, advice);
     }
 }
 

@@ -4,7 +4,7 @@ use rollcall_ident::{GroupName, NodeId, RolloutId};
 
 use crate::gate::{self, Candidate};
 use crate::schedule::in_words;
-use crate::state::{Node, PauseCause, Phase, Presence, Rollout, RolloutStatus, Step};
+use crate::state::{AlarmKey, Node, PauseCause, Phase, Presence, Rollout, RolloutStatus, Step};
 use crate::{Group, NameList, Stamp, State, WaitingOn};
 
 /// BOUND: steps and members that are told of, of each kind; nobody reads more.
@@ -304,6 +304,7 @@ impl Chain<'_> {
                     "the return of every updated member".to_owned(),
                 );
             }
+            self.pauser(rollout, depth + 1);
             self.causes(&on, rollout, depth + 1);
         }
         let failed = rollout.failed.keys().filter_map(|node| rollout.steps.get(node)).take(MAX_STEPS);
@@ -311,6 +312,21 @@ impl Chain<'_> {
         for step in open {
             self.step(rollout, step, depth + 1);
         }
+    }
+
+    /// The person who paused it.
+    fn pauser(&mut self, rollout: &Rollout, depth: u32) {
+        let Some(said) = &rollout.paused_by else { return };
+        let mut text = format!("{} paused it", said.by.0);
+        if let Some(reason) = &said.reason {
+            text.push_str(": ");
+            text.push_str(reason);
+        }
+        let by = match self.state.alarm(&AlarmKey::ResumeRollout(rollout.id)) {
+            Some(until) => format!("{}, or `rollcall rollout resume {}`", in_words(until), rollout.id),
+            None => format!("`rollcall rollout resume {}`", rollout.id),
+        };
+        self.link(depth, format!("rollout {}", rollout.id), "operator", text, said.at, by);
     }
 
     /// The health of the members that a reason names.

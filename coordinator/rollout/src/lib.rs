@@ -61,7 +61,7 @@ pub use report::{Hello, NodeReport, PrefetchReport, Report, ServiceStatus, StepE
 pub use schedule::{Closed, Day, Freeze, Openness, Window, openness};
 pub use state::{
     AlarmKey, Batch, Channel, ChannelRelease, DeadlineKey, EndedBy, GoingBack, Group, GroupPatch, Health,
-    HealthOverride, Hold, Instance, Node, PauseCause, Peer, Phase, Prefetch, Presence, Quarantine, Rollout,
+    HealthOverride, Hold, Instance, Node, PauseCause, PausedBy, Peer, Phase, Prefetch, Presence, Quarantine, Rollout,
     RolloutKind, RolloutStatus, Service, Session, SkipCause, Source, State, Step, StepFailure, StepTimings, Tally,
     Token, Turn, Way,
 };

@@ -139,9 +139,9 @@ impl fmt::Display for Window {
     }
 }
 
-/// As RFC 3339 writes it.
+/// As RFC 3339 writes it, to the second: for people.
 pub(crate) fn in_words(at: WallTime) -> String {
-    timestamp(at).map_or_else(|| format!("{} ms", at.0), |at| at.to_string())
+    timestamp(WallTime(at.0 - at.0 % 1000)).map_or_else(|| format!("{} ms", at.0), |at| at.to_string())
 }
 
 fn timestamp(at: WallTime) -> Option<Timestamp> {

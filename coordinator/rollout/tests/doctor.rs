@@ -271,3 +271,13 @@ fn many_alike_are_cut_short_and_counted() {
     assert_eq!(held.len(), 20);
     assert!(held[19].text.ends_with("and 5 more like this"), "{}", held[19].text);
 }
+
+#[test]
+fn a_group_that_was_stopped_half_way_is_told() {
+    let mut world = world(&["a", "b"], PolicyPatch::default());
+    world.start("2").outcome.unwrap();
+    assert!(!names(&world, Millis(0)).contains(&"stopped_half_way"));
+    world.steer(RolloutVerb::Stop).outcome.unwrap();
+    let finding = the_one(&world, Millis(0), "stopped_half_way");
+    assert!(finding.text.contains("2 of 2") && finding.advice.contains("rollout undo"), "{finding:?}");
+}

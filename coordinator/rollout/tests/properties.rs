@@ -274,5 +274,10 @@ fn a_write_that_expects_an_older_revision_is_refused() {
     proposal.expected_revision = Some(planned_at);
     assert_eq!(world.propose_as(proposal.clone()).outcome.unwrap_err().name(), "revision_moved");
     proposal.expected_revision = Some(Revision(world.state.revision().0));
+    assert!(world.propose_as(proposal.clone()).outcome.is_ok());
+    proposal.command = Command::HoldNode { node: world.id("a"), until: None };
+    proposal.expected_revision = Some(Revision(1));
+    assert_eq!(world.propose_as(proposal.clone()).outcome.unwrap_err().name(), "revision_moved");
+    proposal.expected_revision = Some(world.state.revision());
     assert!(world.propose_as(proposal).outcome.is_ok());
 }

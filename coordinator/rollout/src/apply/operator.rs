@@ -11,6 +11,7 @@ impl Transition<'_> {
     /// From its next step on; a step that has begun goes on.
     pub(super) fn hold_node(&mut self, id: NodeId, until: Option<WallTime>) -> Result<Reply, Rejection> {
         self.expect_future("until", until)?;
+        self.expect_node_unchanged(id)?;
         let hold = Hold { by: self.actor.clone(), at: self.now, reason: self.reason.map(str::to_owned), until };
         let node = self.node_mut(id)?;
         if node.hold.as_ref().is_some_and(|known| known.until == until) {
@@ -25,6 +26,7 @@ impl Transition<'_> {
     }
 
     pub(super) fn release_node(&mut self, id: NodeId) -> Result<Reply, Rejection> {
+        self.expect_node_unchanged(id)?;
         let node = self.node_mut(id)?;
         if node.hold.is_none() {
             return Err(Rejection::AlreadySo(format!("nobody holds node {}", node.name)));
@@ -43,6 +45,7 @@ impl Transition<'_> {
     }
 
     pub(super) fn set_health(&mut self, id: NodeId, is_healthy: Option<bool>) -> Result<Reply, Rejection> {
+        self.expect_node_unchanged(id)?;
         let (by, at, reason) = (self.actor.clone(), self.now, self.reason.map(str::to_owned));
         let node = self.node_mut(id)?;
         if node.health_override.as_ref().map(|word| word.is_healthy) == is_healthy {
@@ -61,6 +64,10 @@ impl Transition<'_> {
     }
 
     fn touch_groups_of(&mut self, id: NodeId) {
+        let revision = self.revision;
+        if let Ok(node) = self.node_mut(id) {
+            node.modified_revision = revision;
+        }
         let groups: Vec<_> =
             self.state.nodes.get(&id).into_iter().flat_map(|node| node.services.keys()).cloned().collect();
         for group in groups {
@@ -68,6 +75,14 @@ impl Transition<'_> {
         }
     }
 
+    fn expect_node_unchanged(&self, id: NodeId) -> Result<(), Rejection> {
+        match self.state.nodes.get(&id) {
+            Some(node) => self.expect_unchanged_since(node.modified_revision),
+            None => Err(Rejection::UnknownNode(id.to_string())),
+        }
+    }
+
+    /// What an operator's word changes.
     fn node_mut(&mut self, id: NodeId) -> Result<&mut Node, Rejection> {
         self.state.nodes.get_mut(&id).ok_or_else(|| Rejection::UnknownNode(id.to_string()))
     }
@@ -78,6 +93,9 @@ impl Transition<'_> {
         let name = self.node_mut(id)?.name.clone();
         let token = self.state.tokens.get(&id).ok_or_else(|| Rejection::NoToken(name.clone()))?;
         let (rollout, fence, group) = (token.rollout, token.fence, token.group.clone());
+        if let Some(modified) = self.state.rollouts.get(&rollout).map(|rollout| rollout.modified_revision) {
+            self.expect_unchanged_since(modified)?;
+        }
         let phase = self.step(rollout, id).phase;
         if !force {
             return Err(Rejection::RevokeNeedsForce { node: name, phase, fence });

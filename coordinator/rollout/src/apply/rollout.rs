@@ -93,6 +93,7 @@ impl Transition<'_> {
             status,
             going_back: None,
             pause_causes: [].into(),
+            paused_by: None,
             steps: Map::default(),
             queue: Map::default(),
             in_flight: Map::default(),

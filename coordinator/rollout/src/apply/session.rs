@@ -38,6 +38,7 @@ impl Transition<'_> {
             highest_fence: before
                 .as_ref()
                 .map_or(hello.highest_fence, |before| before.highest_fence.max(hello.highest_fence)),
+            modified_revision: self.revision,
             hold: before.as_ref().and_then(|before| before.hold.clone()),
             health_override: before.as_ref().and_then(|before| before.health_override.clone()),
             services: before.as_ref().map(|before| before.services.clone()).unwrap_or_default(),
@@ -212,6 +213,7 @@ impl Transition<'_> {
 
     pub(super) fn remove_node(&mut self, id: NodeId, force: bool) -> Result<Reply, Rejection> {
         let node = self.state.nodes.get(&id).ok_or_else(|| Rejection::UnknownNode(id.to_string()))?;
+        self.expect_unchanged_since(node.modified_revision)?;
         let name = node.name.clone();
         if node.session().is_some() {
             return Err(Rejection::NodePresent(name));

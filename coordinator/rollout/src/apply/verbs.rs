@@ -5,7 +5,7 @@ use rollcall_ident::{NodeId, RolloutId, WallTime};
 use super::Transition;
 use crate::policy::Mode;
 use crate::schedule::in_words;
-use crate::state::{AlarmKey, PauseCause, Phase, Rollout, RolloutStatus, SkipCause, Turn};
+use crate::state::{AlarmKey, PauseCause, PausedBy, Phase, Rollout, RolloutStatus, SkipCause, Turn};
 use crate::{Event, Rejection, Reply, RolloutVerb};
 
 /// Whether a verb makes sense in a state; if not, what would.
@@ -107,6 +107,10 @@ impl Transition<'_> {
         }
         self.state.alarms.put(key, until);
         self.state.alarms.clear(&AlarmKey::PauseRollout(id));
+        let said = PausedBy { by: self.actor.clone(), at: self.now, reason: self.reason.map(str::to_owned) };
+        if let Some(rollout) = self.state.rollouts.get_mut(&id) {
+            rollout.paused_by = Some(said);
+        }
         self.pause_rollout(id, PauseCause::Operator);
         Ok(())
     }
@@ -178,7 +182,7 @@ impl Transition<'_> {
                 let in_flight = rollout.in_flight.values().filter_map(|node| self.state.nodes.get(node));
                 let name = &first.into_iter().chain(in_flight).find(|node| node.is_departed())?.name;
                 Some(format!(
-                    "bring {name} back, or `rollcall rollout skip {id} --node {name}`, or `rollcall node remove {name}`"
+                    "bring {name} back, or `rollcall rollout skip {id} --node {name}`, or `rollcall node remove {name} --force`"
                 ))
             }
         }
@@ -189,6 +193,9 @@ impl Transition<'_> {
         let (now, revision) = (self.now, self.revision);
         let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
         rollout.pause_causes.retain(|cause| !gone(*cause));
+        if !rollout.pause_causes.contains(&PauseCause::Operator) {
+            rollout.paused_by = None;
+        }
         rollout.modified_revision = revision;
         let group = rollout.group.clone();
         self.touch(&group);

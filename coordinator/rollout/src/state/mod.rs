@@ -20,7 +20,7 @@ pub use node::{Health, HealthOverride, Hold, Instance, Node, Prefetch, Presence,
 pub use phase::Phase;
 pub use quarantine::Quarantine;
 pub(crate) use request::{Answered, Requests};
-pub use rollout::{Batch, EndedBy, GoingBack, PauseCause, Rollout, RolloutKind, RolloutStatus, Source};
+pub use rollout::{Batch, EndedBy, GoingBack, PauseCause, PausedBy, Rollout, RolloutKind, RolloutStatus, Source};
 pub use step::{SkipCause, Step, StepFailure, StepTimings, Token, Turn, Way};
 pub use tally::Tally;
 

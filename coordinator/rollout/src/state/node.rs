@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use bincode::{Decode, Encode};
-use rollcall_ident::{BootId, Fence, GroupName, NodeId, NodeName, PeerId, ReleaseIdent, SessionEpoch, WallTime};
+use rollcall_ident::{
+    BootId, Fence, GroupName, NodeId, NodeName, PeerId, ReleaseIdent, Revision, SessionEpoch, WallTime,
+};
 
 use crate::{Actor, Stamp, WarningPolicy};
 
@@ -30,6 +32,8 @@ pub struct Node {
     pub presence: Presence,
     /// The highest fence it has said to have stored.
     pub highest_fence: Fence,
+    /// The revision that changed it last: its sessions, and what operators say of it.
+    pub modified_revision: Revision,
     /// Set where an operator keeps it from being updated.
     pub hold: Option<Hold>,
     /// Set where an operator knows better than its health checks.

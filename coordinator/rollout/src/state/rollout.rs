@@ -40,6 +40,8 @@ pub struct Rollout {
     pub going_back: Option<GoingBack>,
     /// What keeps it paused; empty unless it is.
     pub pause_causes: BTreeSet<PauseCause>,
+    /// Who paused it, where a person did.
+    pub paused_by: Option<PausedBy>,
     /// One step for each member that wasn't there yet.
     pub steps: Map<NodeId, Step>,
     /// The queued steps in the order of their turns.
@@ -174,6 +176,17 @@ impl Rollout {
     pub fn is_complete(&self) -> bool {
         self.tally.of(Phase::Succeeded) + self.tally.of(Phase::Skipped) == self.steps.len()
     }
+}
+
+/// Who paused a rollout.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PausedBy {
+    /// Who.
+    pub by: Actor,
+    /// When.
+    pub at: Stamp,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// What the rollout as a whole keeps of one step.
