@@ -31,6 +31,9 @@ pub struct AgentConfig {
     pub endpoints: Vec<String>,
     /// Filled in by [`Agent::create`].
     pub data_dir: PathBuf,
+    /// The peer on its machine, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts_peer: Option<String>,
     /// What it runs.
     pub service: Vec<ServiceConfig>,
 }

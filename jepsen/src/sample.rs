@@ -49,6 +49,7 @@ pub fn agent_config(name: &str, endpoints: &[String], depot: &Depot, witness: &W
         config,
     };
     AgentConfig {
+        hosts_peer: None,
         name: name.to_owned(),
         endpoints: endpoints.to_vec(),
         data_dir: PathBuf::new(),

@@ -18,6 +18,10 @@ use rollcall_rollout::{
     Reply, Report, RolloutKind, ServiceStatus, Stamp, State, StepEvent, StepReport, plan, preview,
 };
 
+/// What the peer allocates with.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SIZES: [u32; 4] = [100, 1_000, 10_000, 100_000];
 const STEPS: u32 = 50;
 const BOOT: BootId = BootId([1; 16]);
@@ -58,6 +62,7 @@ impl Fleet {
                 name: format!("redis-{n:06}").parse().unwrap(),
                 identity_locus: String::new(),
                 machine_id: String::new(),
+                hosts_peer: None,
                 boot_id: BOOT,
                 agent_version: String::new(),
                 address: String::new(),

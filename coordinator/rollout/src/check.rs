@@ -8,6 +8,7 @@ use rollcall_ident::RolloutId;
 use crate::apply::Standing;
 use crate::gate::Candidate;
 use crate::queue::Rank;
+use crate::quorum::hosts;
 use crate::state::{AlarmKey, DeadlineKey, Phase, Rollout, RolloutStatus, State, Tally, Turn};
 
 /// An invariant that doesn't hold, and where.
@@ -33,6 +34,7 @@ pub fn check(state: &State) -> Vec<Violation> {
     check_rollouts(state, &mut found);
     check_members(state, &mut found);
     check_sessions(state, &mut found);
+    check_hosts(state, &mut found);
     check_deadlines(state, &mut found);
     found.0
 }
@@ -157,6 +159,18 @@ fn check_members(state: &State, found: &mut Findings) {
         found.require("I-12", is_named, || format!("the name {} isn't {}'s", node.name, node.id));
     }
     found.require("I-12", state.nodes.len() == state.node_names.len(), || "a name without a node".to_owned());
+}
+
+fn check_hosts(state: &State, found: &mut Findings) {
+    let mut count = 0;
+    for peer in state.peers.values() {
+        for node in state.nodes.values().filter(|node| hosts(node, peer)) {
+            count += 1;
+            let is_kept = state.hosts.contains_key(&(peer.id, node.id));
+            found.require("I-20", is_kept, || format!("{} isn't known as the machine of peer {}", node.name, peer.id));
+        }
+    }
+    found.require("I-20", state.hosts.len() == count, || "a machine of a peer that isn't one".to_owned());
 }
 
 fn check_sessions(state: &State, found: &mut Findings) {

@@ -8,7 +8,7 @@ use rollcall_ident::{
 
 use crate::Window;
 use crate::report::{Hello, NodeReport};
-use crate::state::{GroupPatch, RolloutKind};
+use crate::state::{GroupPatch, PeerFacts, PeerStanding, RolloutKind};
 
 /// One decision. `apply` checks all of it, whoever proposed it.
 #[allow(clippy::large_enum_variant, reason = "a command is moved once, and a box would stand in every match")]
@@ -203,6 +203,29 @@ pub enum Command {
         node: NodeId,
         /// Said with open eyes: where the node is away, nobody knows what it does.
         force: bool,
+    },
+    /// A new machine takes the place of one that is gone for good.
+    ReplaceNode {
+        /// The one that is gone.
+        old: NodeId,
+        /// The identity of the new one, registered already or not.
+        new: NodeId,
+        /// Even while the old one holds a token past its commit point.
+        force: bool,
+    },
+    /// What a peer says of itself, whenever that has changed.
+    DescribePeer {
+        /// Which one.
+        peer: PeerId,
+        /// What it says.
+        facts: PeerFacts,
+    },
+    /// The leader says that it leads, and how the voters do; whenever either has changed.
+    NotePeers {
+        /// Who leads.
+        leader: PeerId,
+        /// How each voter does.
+        standings: Vec<(PeerId, PeerStanding)>,
     },
 }
 

@@ -6,6 +6,8 @@
 //! # Deliberately absent
 //! Peers, disks, clocks: the server knows those, and adds what it finds.
 
+mod peers;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use rollcall_ident::{Millis, NodeId};
@@ -54,7 +56,7 @@ pub struct Finding {
 type Check = fn(&Ward<'_>, &mut Findings);
 
 /// Each check under its name, in the order in which their findings are told.
-const CHECKS: [(&str, Check); 18] = [
+const CHECKS: [(&str, Check); 20] = [
     ("state_unsound", state_unsound),
     ("stuck_token", stuck_token),
     ("rollout_paused", rollout_paused),
@@ -73,6 +75,8 @@ const CHECKS: [(&str, Check); 18] = [
     ("node_held", node_held),
     ("health_overridden", health_overridden),
     ("agent_versions", agent_versions),
+    ("hosts_no_peer", peers::hosts_no_peer),
+    ("peers_share_a_machine", peers::peers_share_a_machine),
 ];
 
 /// How many checks [`diagnose`] makes.

@@ -190,6 +190,12 @@ fn released_by(state: &State, on: &WaitingOn, rollout: &Rollout) -> String {
             "the step's next phase".to_owned()
         }
         WaitingOn::OrderTurn { .. } | WaitingOn::PrimaryLast { .. } => "their success".to_owned(),
+        WaitingOn::QuorumGuard { voters: 0, .. } => "a leader; `rollcall cluster status` shows whether there is one".to_owned(),
+        WaitingOn::QuorumGuard { missing, .. } if missing.is_empty() => {
+            "peers on more machines; `rollcall cluster status` shows them".to_owned()
+        }
+        WaitingOn::QuorumGuard { .. } => "these peers' return; `rollcall cluster status` shows them".to_owned(),
+        WaitingOn::LeaderMoves { .. } => "the hand-over, by itself; `rollcall cluster transfer-leader` does it too".to_owned(),
         WaitingOn::NodeAway { node, .. } => {
             let remove = state.node_named(node).map_or_else(String::new, |node| format!(", or {}", removal(state, node)));
             format!("its agent's return; if it never will: `rollcall rollout skip {id} --node {node}`{remove}")

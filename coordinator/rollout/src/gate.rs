@@ -7,6 +7,7 @@ use rollcall_ident::{NodeId, NodeName};
 
 use crate::planted::{Planted, is_planted};
 use crate::queue::Rank;
+use crate::quorum;
 use crate::state::{Group, Node, Rollout, RolloutStatus, Service, Step, Way};
 use crate::{Closed, DeadlineKey, Mode, NameList, State, WaitingOn};
 
@@ -73,7 +74,8 @@ pub(crate) fn may_be_granted(candidate: &Candidate<'_>) -> Result<(), WaitingOn>
     is_let_in(candidate)?;
     is_within_parallel(candidate)?;
     primaries_go_last(candidate)?;
-    is_within_budget(candidate)
+    is_within_budget(candidate)?;
+    quorum::can_do_without(candidate.state, candidate.node)
 }
 
 /// Whether a step may pass a commit point now: what may have changed since the grant is checked again.
@@ -84,7 +86,8 @@ pub(crate) fn may_commit(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
     rollout_moves(candidate.state, candidate.rollout)?;
     group_is_open(candidate)?;
     primaries_go_last(candidate)?;
-    is_within_budget(candidate)
+    is_within_budget(candidate)?;
+    quorum::can_do_without(candidate.state, candidate.node)
 }
 
 /// Whether the rollout as a whole lets steps begin.

@@ -32,6 +32,7 @@ mod plan;
 mod planted;
 mod policy;
 mod queue;
+mod quorum;
 mod rejection;
 mod report;
 mod schedule;
@@ -48,7 +49,7 @@ pub use explain::{Explanation, Subject, explain, turns};
 pub use log_entry::{Actor, LogEntry, Proposal, Stamp};
 pub use map::Map;
 pub use orders::{Go, GroupOrders, Orders, StepOrder, orders_for};
-pub use plan::{PlannedRound, PlannedStep, Preview, WindowFit, plan, preview};
+pub use plan::{PlannedRound, PlannedStep, Preview, WindowFit, next_leaders, plan, preview};
 #[cfg(feature = "planted-faults")]
 pub use planted::{Planted, plant};
 pub use policy::{
@@ -61,8 +62,8 @@ pub use report::{Hello, NodeReport, PrefetchReport, Report, ServiceStatus, StepE
 pub use schedule::{Closed, Day, Freeze, Openness, Window, openness};
 pub use state::{
     AlarmKey, Batch, Channel, ChannelRelease, DeadlineKey, EndedBy, GoingBack, Group, GroupPatch, Health,
-    HealthOverride, Hold, Instance, Node, PauseCause, PausedBy, Peer, Phase, Prefetch, Presence, Quarantine, Rollout,
-    RolloutKind, RolloutStatus, Service, Session, SkipCause, Source, State, Step, StepFailure, StepTimings, Tally,
-    Token, Turn, Way,
+    HealthOverride, Hold, Instance, Node, PauseCause, PausedBy, Peer, PeerFacts, PeerStanding, Phase, Prefetch,
+    Presence, Quarantine, Rollout, RolloutKind, RolloutStatus, Service, Session, SkipCause, Source, State, Step,
+    StepFailure, StepTimings, Tally, Token, Turn, Way,
 };
 pub use waiting_on::{NameList, Waiting, WaitingOn};

@@ -5,6 +5,7 @@ use rollcall_ident::{NodeId, NodeName};
 
 use crate::Order;
 use crate::gate::Candidate;
+use crate::quorum::hosts_leader;
 use crate::state::Way;
 
 /// A step's place in the queue; the lowest goes first. The fields decide in their order.
@@ -18,6 +19,8 @@ pub struct Rank {
     is_sound: bool,
     /// It is the primary.
     is_primary: bool,
+    /// The peer that leads runs on its machine.
+    hosts_leader: bool,
     /// The policy's order.
     place: u64,
     /// The policy's order, where that is a word.
@@ -35,6 +38,7 @@ impl Rank {
             is_new: candidate.step.batch.is_none(),
             is_sound: !candidate.is_repair(),
             is_primary: candidate.is_held_back_as_primary(),
+            hosts_leader: candidate.step.way == Way::Forward && hosts_leader(candidate.state, candidate.node),
             place,
             label,
             name: candidate.node.name.clone(),
@@ -58,6 +62,7 @@ impl Rank {
             is_new: false,
             is_sound: false,
             is_primary: false,
+            hosts_leader: false,
             place: 0,
             label: String::new(),
             name: "0".parse().expect("a well-formed name"),

@@ -330,14 +330,19 @@ pub enum Rejection {
     },
     /// Another node has the name.
     #[error(
-        "the name {name} belongs to node {node}; choose another, or `rollcall node remove {name}` where that machine is gone for good"
+        "the name {name} belongs to node {node}, and this is node {claimant}; choose another name, or `rollcall node replace {name} {claimant}` where this machine takes the place of one that is gone for good"
     )]
     NameTaken {
         /// The name.
         name: NodeName,
         /// Whose it is.
         node: NodeId,
+        /// Who asked for it.
+        claimant: NodeId,
     },
+    /// A node can't take its own place.
+    #[error("node {0} can't take its own place; say the new machine's id, which its agent logs when it is refused")]
+    ReplacedByItself(NodeId),
     /// The node was removed.
     #[error("node {0} was removed from the registry; empty its data folder to let it join as a new node")]
     NodeRemoved(NodeId),

@@ -18,6 +18,8 @@ pub struct Hello {
     pub identity_locus: String,
     /// The machine.
     pub machine_id: String,
+    /// The peer on this machine, by id or address, where its config names one.
+    pub hosts_peer: Option<String>,
     /// Its current boot.
     pub boot_id: BootId,
     /// Version of the agent.

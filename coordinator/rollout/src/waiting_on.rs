@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bincode::{Decode, Encode};
-use rollcall_ident::{FreezeId, GroupName, NodeName, ReleaseIdent, RolloutId, WallTime};
+use rollcall_ident::{FreezeId, GroupName, NodeName, PeerId, ReleaseIdent, RolloutId, WallTime};
 
 use crate::Stamp;
 use crate::schedule::in_words;
@@ -100,6 +100,28 @@ pub enum WaitingOn {
         /// Who comes first.
         before: NameList,
     },
+    /// A peer runs on its machine, and those that would be left are no majority.
+    QuorumGuard {
+        /// Which node.
+        node: NodeName,
+        /// The peers on its machine.
+        hosted: Vec<PeerId>,
+        /// Voters elsewhere that can't be counted on: silent, far behind, or on a machine that is being updated.
+        missing: Vec<PeerId>,
+        /// Voters elsewhere that can.
+        remaining: u32,
+        /// All voters.
+        voters: u32,
+        /// A majority of them.
+        needed: u32,
+    },
+    /// The peer that leads runs on its machine, and hands its leadership over first.
+    LeaderMoves {
+        /// Which node.
+        node: NodeName,
+        /// The peer.
+        leader: PeerId,
+    },
     /// The node isn't connected.
     NodeAway {
         /// Which one.
@@ -170,6 +192,8 @@ impl WaitingOn {
             Self::OrderTurn { before: node }
             | Self::NodeAway { node, .. }
             | Self::NodeHeld { node, .. }
+            | Self::QuorumGuard { node, .. }
+            | Self::LeaderMoves { node, .. }
             | Self::TokenElsewhere { node, .. }
             | Self::StepRuns { node, .. }
             | Self::TurningBack { node }
@@ -231,6 +255,18 @@ impl fmt::Display for WaitingOn {
             }
             Self::OrderTurn { before } => write!(f, "{before}, which is before it in the order"),
             Self::PrimaryLast { before } => write!(f, "{before}: the primary goes last"),
+            Self::QuorumGuard { node, hosted, voters: 0, .. } => {
+                write!(f, "the leader's word on how the peers do: {} on the machine of {node}", peers(hosted))
+            }
+            Self::QuorumGuard { node, hosted, missing, remaining, voters, needed } => {
+                let (hosted, missing) = (peers(hosted), peers(missing));
+                write!(f, "{hosted} on the machine of {node}: without it {remaining} of {voters} peers would be left")?;
+                write!(f, ", and {needed} are needed")?;
+                if missing.is_empty() { Ok(()) } else { write!(f, " ({missing} can't be counted on now)") }
+            }
+            Self::LeaderMoves { node, leader } => {
+                write!(f, "peer {leader} on the machine of {node} to hand its leadership over")
+            }
             Self::NodeAway { node, departed: false } => write!(f, "{node}, which is not connected"),
             Self::NodeAway { node, departed: true } => write!(f, "{node}, which has departed"),
             Self::TokenElsewhere { node, group, rollout } => {
@@ -244,6 +280,16 @@ impl fmt::Display for WaitingOn {
             Self::StepFailed { node, reason } => write!(f, "{node} failed: {reason}"),
             Self::Nothing => f.write_str("nothing"),
         }
+    }
+}
+
+/// `peers 1, 2`; empty for none.
+fn peers(ids: &[PeerId]) -> String {
+    let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    match names.len() {
+        0 => String::new(),
+        1 => format!("peer {}", names.join("")),
+        _ => format!("peers {}", names.join(", ")),
     }
 }
 

@@ -3,9 +3,10 @@
 
 mod support;
 
-use rollcall_ident::{Millis, WallTime};
+use rollcall_ident::{Millis, PeerId, WallTime};
 use rollcall_rollout::{
-    Command, Finding, GroupPatch, Health, Mode, Order, Policy, PolicyPatch, RolloutVerb, Severity, Stamp, diagnose,
+    Command, Finding, GroupPatch, Health, Mode, Order, PeerFacts, Policy, PolicyPatch, RolloutVerb, Severity, Stamp,
+    diagnose,
 };
 use support::{GROUP, World, group, release};
 
@@ -254,7 +255,7 @@ fn a_group_without_members_and_agents_of_two_versions_are_told() {
     world.connect("b");
     let mut hello = world.hello("b");
     hello.agent_version = "0.2.0".to_owned();
-    world.propose(Command::OpenSession { host: rollcall_ident::PeerId(1), hello }).outcome.unwrap();
+    world.propose(Command::OpenSession { host: PeerId(1), hello }).outcome.unwrap();
     let finding = the_one(&world, Millis(0), "agent_versions");
     assert!(finding.text.ends_with("0.1.0 on 1, 0.2.0 on 1"), "{}", finding.text);
 }
@@ -280,4 +281,35 @@ fn a_group_that_was_stopped_half_way_is_told() {
     world.steer(RolloutVerb::Stop).outcome.unwrap();
     let finding = the_one(&world, Millis(0), "stopped_half_way");
     assert!(finding.text.contains("2 of 2") && finding.advice.contains("rollout undo"), "{finding:?}");
+}
+
+/// A peer says where it runs; what is found then.
+fn say(world: &mut World, peer: u64, machine: &str) -> Vec<&'static str> {
+    let facts = PeerFacts { machine_id: machine.to_owned(), version: "0.1.0".to_owned() };
+    world.propose(Command::DescribePeer { peer: PeerId(peer), facts }).outcome.unwrap();
+    names(world, Millis(0))
+}
+
+#[test]
+fn a_peer_that_does_not_exist_and_peers_that_share_a_machine_are_told() {
+    let mut world = world(&["a"], PolicyPatch::default());
+    world.machine("a").hosts_peer = Some("10.0.0.9:7400".to_owned());
+    world.connect("a").outcome.unwrap();
+    let finding = the_one(&world, MINUTE, "hosts_no_peer");
+    assert!(finding.text.contains("10.0.0.9:7400") && finding.subject == "node a", "{finding:?}");
+    world.machine("a").hosts_peer = Some("127.0.0.1:7400".to_owned());
+    world.connect("a").outcome.unwrap();
+    assert_eq!(names(&world, Millis(0)), Vec::<&str>::new());
+    assert_eq!(say(&mut world, 1, "m"), Vec::<&str>::new());
+    for address in ["p2", "p3"] {
+        world.propose(Command::AddPeer { address: address.to_owned() }).outcome.unwrap();
+    }
+    let ids: Vec<u64> = world.state.peers().keys().map(|id| id.0).collect();
+    assert_eq!(
+        say(&mut world, ids[1], "m"),
+        Vec::<&str>::new(),
+        "all that have said so are on one machine: somebody's own"
+    );
+    assert_eq!(say(&mut world, ids[2], "n"), ["peers_share_a_machine"]);
+    assert_eq!(say(&mut world, ids[1], "o"), Vec::<&str>::new());
 }

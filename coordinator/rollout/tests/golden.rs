@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use rollcall_ident::Millis;
-use rollcall_rollout::{Applied, Health, Report, StepEvent, StepReport, Subject, Way, explain, preview};
+use rollcall_rollout::{Applied, Health, Report, StepEvent, StepReport, Subject, Way, explain, next_leaders, preview};
 use support::{World, release};
 
 #[test]
@@ -112,6 +112,11 @@ fn run(world: &mut World, line: &str) -> String {
         }
         ["zone", name, zone] => world.machines.get_mut(name).unwrap().zone = Some(zone.to_owned()),
         ["configure", name, group, is_member] => world.configure(name, &group.parse().unwrap(), is_member == "yes"),
+        ["hosts-peer", name, peer] => world.machine(name).hosts_peer = Some(peer.to_owned()),
+        ["next-leaders"] => {
+            let leaders: Vec<String> = next_leaders(&world.state).iter().map(ToString::to_string).collect();
+            return format!("next leaders: {}\n", leaders.join(" "));
+        }
         ["one-way", version] => world.one_way.push(release(version)),
         ["health", name, health] => {
             world.service(name).health = match health {

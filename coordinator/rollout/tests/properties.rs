@@ -9,7 +9,7 @@ mod support;
 
 use history::{NAMES, action, perform, settled_world, steer, world_with_group};
 use proptest::prelude::*;
-use rollcall_ident::{Millis, Revision};
+use rollcall_ident::Millis;
 use rollcall_rollout::{
     Amount, Command, GroupPatch, Health, HistoryRecord, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, Step,
     Subject, explain, plan, preview,
@@ -257,27 +257,4 @@ fn a_retried_request_gets_the_first_answer() {
     assert!(again.record.events.is_empty());
     proposal.command = Command::AdvanceClock;
     assert_eq!(world.propose_as(proposal).outcome.unwrap_err().name(), "request_id_reused");
-}
-
-#[test]
-fn a_write_that_expects_an_older_revision_is_refused() {
-    let mut world = world_with_group(1, 1);
-    world.connect("a").outcome.unwrap();
-    let planned_at = world.state.revision();
-    world.start("1").outcome.unwrap();
-    let mut proposal = rollcall_rollout::Proposal::internal(Command::StartRollout {
-        group: group(),
-        target: release("2"),
-        digest: None,
-        kind: rollcall_rollout::RolloutKind::Update,
-    });
-    proposal.expected_revision = Some(planned_at);
-    assert_eq!(world.propose_as(proposal.clone()).outcome.unwrap_err().name(), "revision_moved");
-    proposal.expected_revision = Some(Revision(world.state.revision().0));
-    assert!(world.propose_as(proposal.clone()).outcome.is_ok());
-    proposal.command = Command::HoldNode { node: world.id("a"), until: None };
-    proposal.expected_revision = Some(Revision(1));
-    assert_eq!(world.propose_as(proposal.clone()).outcome.unwrap_err().name(), "revision_moved");
-    proposal.expected_revision = Some(world.state.revision());
-    assert!(world.propose_as(proposal).outcome.is_ok());
 }

@@ -20,6 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
 use tonic::transport::server::{Router, TcpIncoming};
 
+use rollcall_rollout::PeerFacts;
+
+use crate::announce::announce;
 use crate::config::Config;
 use crate::http::{self, Page};
 use crate::leader;
@@ -130,7 +133,8 @@ impl App {
         let clock = ClusterClock::default();
         let api = Api::new(peer.clone(), clock.clone(), stopping.clone());
         let sessions = Sessions::start(peer.running(), stopping.clone());
-        tokio::spawn(once_running(peer.running(), stopping.clone(), clock.clone()));
+        let facts = PeerFacts { machine_id: config.machine_id, version: env!("CARGO_PKG_VERSION").to_owned() };
+        tokio::spawn(once_running(peer.running(), facts, stopping.clone(), clock.clone()));
         let router = services(&peer, &api, &sessions)?;
         let incoming = TcpIncoming::from(grpc_listener).with_nodelay(Some(true));
         let closed = closing.clone().cancelled_owned();
@@ -206,12 +210,14 @@ async fn listen(
 /// What begins when the peer has a cluster.
 async fn once_running(
     mut running: watch::Receiver<Option<Consensus>>,
+    facts: PeerFacts,
     stopping: CancellationToken,
     clock: ClusterClock,
 ) {
     let Ok(running) = running.wait_for(Option::is_some).await.map(|running| running.clone()) else { return };
     if let Some(consensus) = running {
         tokio::spawn(clock.follow(consensus.clone()));
+        tokio::spawn(announce(consensus.clone(), facts, stopping.clone()));
         leader::lead(consensus, stopping).await;
     }
 }

@@ -17,7 +17,7 @@ const DEFAULT_HTTP: &str = "127.0.0.1:7480";
 #[derive(Debug, Parser)]
 #[command(name = "rollcall-coordinator", version, about, long_about = None, after_help = EXAMPLE)]
 pub struct Args {
-    /// TOML file with any of: data_dir, grpc, advertise, http, history_revisions.
+    /// TOML file with any of: data_dir, grpc, advertise, http, machine_id, history_revisions.
     #[arg(long, value_name = "FILE", env = "ROLLCALL_CONFIG")]
     pub config: Option<PathBuf>,
     /// This peer's own folder: its log, its snapshots, its identity [default: /var/lib/rollcall-coordinator].
@@ -32,6 +32,9 @@ pub struct Args {
     /// Where to listen for HTTP: status page, metrics, probes [default: 127.0.0.1:7480].
     #[arg(long, value_name = "HOST:PORT", env = "ROLLCALL_HTTP")]
     pub http: Option<String>,
+    /// The machine it runs on, as agents on it name it [default: what /etc/machine-id says].
+    #[arg(long, value_name = "ID", env = "ROLLCALL_MACHINE_ID")]
+    pub machine_id: Option<String>,
     /// For so many revisions this peer keeps the events, for watches and the audit trail [default: 100000].
     #[arg(long, value_name = "N", env = "ROLLCALL_HISTORY_REVISIONS", value_parser = clap::value_parser!(u64).range(1..))]
     pub history_revisions: Option<u64>,
@@ -92,6 +95,8 @@ pub struct Config {
     pub advertise: Option<String>,
     /// Where it listens for HTTP.
     pub http: String,
+    /// The machine it runs on; empty where that has no id.
+    pub machine_id: String,
     /// The numbers it runs with.
     pub tuning: Tuning,
 }
@@ -104,6 +109,7 @@ struct File {
     grpc: Option<String>,
     advertise: Option<String>,
     http: Option<String>,
+    machine_id: Option<String>,
     history_revisions: Option<NonZeroU64>,
 }
 
@@ -143,9 +149,15 @@ impl Config {
             grpc: pick(&args.grpc, file.grpc).unwrap_or_else(|| DEFAULT_GRPC.to_owned()),
             advertise: pick(&args.advertise, file.advertise),
             http: pick(&args.http, file.http).unwrap_or_else(|| DEFAULT_HTTP.to_owned()),
+            machine_id: pick(&args.machine_id, file.machine_id).unwrap_or_else(machine_id),
             tuning: Tuning { history_revisions: history_revisions.unwrap_or(defaults.history_revisions), ..defaults },
         })
     }
+}
+
+/// What `/etc/machine-id` says; empty where there is none.
+fn machine_id() -> String {
+    fs::read_to_string("/etc/machine-id").map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 
 impl File {

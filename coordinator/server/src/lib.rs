@@ -3,6 +3,7 @@
 //! [`app`] puts it together. Writes go down from `services`, `sessions` and `leader` through [`raft`] into the log; what
 //! the log says comes back up as applied states, from which answers, orders and plans are derived.
 
+mod announce;
 pub mod app;
 pub mod config;
 mod convert;

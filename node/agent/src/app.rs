@@ -117,6 +117,7 @@ fn node_context(config: &Config, layout: &Layout) -> Result<NodeContext, DiskErr
         node_id: identity.node_id,
         identity_locus: identity.locus,
         machine_id,
+        hosts_peer: config.hosts_peer.clone(),
         boot_id: boot_id()?,
         labels: config.labels.clone(),
         reboot_command: config.reboot_command.clone(),

@@ -34,6 +34,8 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// Instead of what `/etc/machine-id` says.
     pub machine_id: Option<String>,
+    /// The peer that runs on this machine, by its id or address; none: told by the machine's id.
+    pub hosts_peer: Option<String>,
     /// The services.
     pub services: Vec<ServiceConfig>,
 }
@@ -131,6 +133,8 @@ struct File {
     reboot_command: Vec<String>,
     http: Option<SocketAddr>,
     machine_id: Option<String>,
+    #[serde(default, deserialize_with = "peer_name")]
+    hosts_peer: Option<String>,
     #[serde(default)]
     service: Vec<ServiceConfig>,
 }
@@ -141,6 +145,20 @@ fn default_reboot_command() -> Vec<String> {
 
 fn default_interval() -> Millis {
     Millis::from_secs(30)
+}
+
+/// A peer by its id, as a number or as text, or by its address.
+fn peer_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a peer's id or its HOST:PORT")]
+    enum Given {
+        Id(u64),
+        Text(String),
+    }
+    Ok(Some(match Given::deserialize(deserializer)? {
+        Given::Id(id) => id.to_string(),
+        Given::Text(text) => text,
+    }))
 }
 
 /// For types that parse from text, so that their errors carry the line.
@@ -188,6 +206,7 @@ impl Config {
             reboot_command: file.reboot_command,
             http: overrides.http.or(file.http),
             machine_id: overrides.machine_id.or(file.machine_id),
+            hosts_peer: file.hosts_peer,
             services: file.service,
         };
         config.check().map_err(|(key, problem)| ConfigError::Wrong { path: path.to_owned(), key, problem })?;

@@ -7,8 +7,8 @@ use rollcall_proto::v1::{
     ListChannelsRequest, ListEventsRequest, ListFreezesRequest, ListGroupsRequest, ListNodesRequest,
     ListQuarantineRequest, ListRolloutsRequest, ListTokensRequest, ListWindowsRequest, PlanRolloutRequest,
     PromoteRequest, QuarantineRequest, ReleaseNodeRequest, RemoveNodeRequest, RemovePeerRequest, RemoveWindowRequest,
-    RevokeTokenRequest, RolloutVerbRequest, SetHealthRequest, StartRolloutRequest, TransferLeaderRequest,
-    UndoRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
+    ReplaceNodeRequest, RevokeTokenRequest, RolloutVerbRequest, SetHealthRequest, StartRolloutRequest,
+    TransferLeaderRequest, UndoRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
 };
 
 /// A request of the API.
@@ -63,7 +63,7 @@ reads! {
 writes! {
     AddWindowRequest, ApplyGroupRequest, CreateChannelRequest, CreateFreezeRequest, DeleteChannelRequest,
     DeleteGroupRequest, DemoteRequest, HoldNodeRequest, LiftFreezeRequest, PromoteRequest, QuarantineRequest,
-    ReleaseNodeRequest, RemoveNodeRequest, RemoveWindowRequest, RevokeTokenRequest, RolloutVerbRequest,
+    ReleaseNodeRequest, RemoveNodeRequest, RemoveWindowRequest, ReplaceNodeRequest, RevokeTokenRequest, RolloutVerbRequest,
     SetHealthRequest, StartRolloutRequest, UndoRolloutRequest,
 }
 

@@ -45,6 +45,24 @@ pub enum NodeCommand {
         #[command(flatten)]
         write: WriteArgs,
     },
+    /// Let a new machine take the place of one that is gone for good, under its name or in its place of the inventory
+    #[command(after_help = "\
+Examples:
+  rollcall node replace redis-3 5f0c1d2e-8a6b-4c3d-9e1f-0a2b4c6d8e0f --reason 'new disk'
+  rollcall node replace redis-3 redis-7")]
+    Replace {
+        /// Name or id of the one that is gone
+        #[arg(value_name = "OLD")]
+        old: String,
+        /// Name or id of the new one; its id where it hasn't joined yet, as its agent logs it when it is refused
+        #[arg(value_name = "NEW")]
+        new: String,
+        /// Also while the old one holds a token past its commit point: its service may come up once more
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
     /// Keep a node from being updated, from its next step on; it uses its groups' budget meanwhile
     #[command(after_help = "\
 Examples:
@@ -113,6 +131,7 @@ pub async fn run(command: NodeCommand, app: &App) -> Outcome {
         NodeCommand::List { group, list } => show_all(group.as_ref(), &list, app).await,
         NodeCommand::Get { node, read } => get(node, &read, app).await,
         NodeCommand::Remove { node, force, write } => remove(node, force, write, app).await,
+        NodeCommand::Replace { old, new, force, write } => replace(old, new, force, write, app).await,
         NodeCommand::Hold { node, until, write } => hold(node, until, write, app).await,
         NodeCommand::Release { node, write } => release(node, write, app).await,
         NodeCommand::SetHealth { node, health, write } => set_health(node, health, write, app).await,
@@ -137,6 +156,15 @@ async fn get(node: String, read: &ReadArgs, app: &App) -> Outcome {
     let response = app.client.call(request, async |channel, request| nodes(channel).get(request).await).await?;
     let node = response.node.ok_or_else(|| Failure::incomplete_answer("the node"))?;
     app.output.show(&At { revision: response.revision, item: NodeView::from(node) })?;
+    Ok(Exit::Done)
+}
+
+async fn replace(old: String, new: String, force: bool, write: WriteArgs, app: &App) -> Outcome {
+    let line = format!("node {old} replaced by {new}");
+    let request = v1::ReplaceNodeRequest { old, new, force, options: Some(write.into_wire()) };
+    let response = app.client.call(request, async |channel, request| nodes(channel).replace(request).await).await?;
+    app.output
+        .show_change(&Changed { revision: response.revision }, &format!("{line} at revision {}", response.revision))?;
     Ok(Exit::Done)
 }
 

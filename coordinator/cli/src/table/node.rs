@@ -56,6 +56,7 @@ impl View for At<NodeView> {
                 ("agent", node.agent_version.clone().unwrap_or_default()),
                 ("boot", node.boot_id.clone().unwrap_or_default()),
                 ("machine", node.machine_id.clone().unwrap_or_default()),
+                ("peers on it", node.hosted_peer_ids.join(", ")),
                 ("labels", labels.join(" ")),
                 ("fence", node.highest_fence.map(|fence| fence.to_string()).unwrap_or_default()),
                 ("revision", self.revision.to_string()),

@@ -10,6 +10,8 @@ use super::common::{cluster_ms, empty_as_none, wall};
 pub struct ChannelView {
     pub name: String,
     pub releases: Vec<ChannelReleaseView>,
+    /// For `--expected-revision`.
+    pub modified_revision: u64,
 }
 
 /// A release in a channel.
@@ -29,7 +31,7 @@ impl From<v1::Channel> for ChannelView {
             ident: release.ident,
             digest: empty_as_none(release.digest),
         });
-        Self { name: channel.name, releases: releases.collect() }
+        Self { name: channel.name, releases: releases.collect(), modified_revision: channel.modified_revision }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct NodeView {
     pub labels: BTreeMap<String, String>,
     pub highest_fence: Option<u64>,
     pub services: Vec<NodeServiceView>,
+    /// The peers that run on its machine and go down with it.
+    pub hosted_peer_ids: Vec<String>,
     /// Set where an operator keeps it from being updated.
     pub hold: Option<HoldView>,
     /// Set where an operator knows better than its health checks.
@@ -82,6 +84,7 @@ impl From<v1::Node> for NodeView {
                 .into_iter()
                 .map(|service| NodeServiceView { group: service.group, member: service.member.map(MemberView::from) })
                 .collect(),
+            hosted_peer_ids: node.hosted_peer_ids.iter().map(ToString::to_string).collect(),
             hold: node.hold.map(HoldView::from),
             health_override: node.health_override.map(HealthOverrideView::from),
         }

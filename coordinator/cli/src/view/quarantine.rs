@@ -14,6 +14,8 @@ pub struct QuarantineView {
     pub reason: Option<String>,
     pub since_at: Option<String>,
     pub since_at_cluster_ms: Option<u64>,
+    /// For `--expected-revision`.
+    pub modified_revision: u64,
 }
 
 impl From<v1::QuarantinedRelease> for QuarantineView {
@@ -24,6 +26,7 @@ impl From<v1::QuarantinedRelease> for QuarantineView {
             ident: release.ident,
             by: empty_as_none(release.by),
             reason: empty_as_none(release.reason),
+            modified_revision: release.modified_revision,
         }
     }
 }

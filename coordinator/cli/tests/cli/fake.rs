@@ -181,6 +181,10 @@ impl NodeService for Service {
         self.write(request.into_inner().options, RemoveNodeResponse { revision: REVISION })
     }
 
+    async fn replace(&self, request: Request<ReplaceNodeRequest>) -> Result<Response<ReplaceNodeResponse>, Status> {
+        self.write(request.into_inner().options, ReplaceNodeResponse { revision: REVISION })
+    }
+
     async fn hold(&self, request: Request<HoldNodeRequest>) -> Result<Response<NodeVerbResponse>, Status> {
         let request = request.into_inner();
         let until = request.until.map(|until| until.seconds);

@@ -19,7 +19,7 @@ impl Transition<'_> {
     /// Makes the channel where it isn't there: a group that follows it declares it.
     pub(super) fn ensure_channel(&mut self, channel: &ChannelName) {
         if !self.state.channels.contains_key(channel) {
-            self.state.channels.insert(channel.clone(), Channel::new(channel.clone()));
+            self.state.channels.insert(channel.clone(), Channel::new(channel.clone(), self.revision));
             self.emit(Event::ChannelCreated { channel: channel.clone() });
         }
     }
@@ -28,11 +28,16 @@ impl Transition<'_> {
         if let Some(group) = self.state.groups.values().find(|group| group.channel.as_ref() == Some(channel)) {
             return Err(Rejection::ChannelInUse { channel: channel.clone(), group: group.name.clone() });
         }
-        if self.state.channels.remove(channel).is_none() {
-            return Err(Rejection::UnknownChannel(channel.clone()));
-        }
+        self.expect_channel(channel)?;
+        self.state.channels.remove(channel);
         self.emit(Event::ChannelDeleted { channel: channel.clone() });
         Ok(Reply::Done)
+    }
+
+    /// The channel is there, and as the caller saw it.
+    fn expect_channel(&self, channel: &ChannelName) -> Result<(), Rejection> {
+        let found = self.state.channels.get(channel).ok_or_else(|| Rejection::UnknownChannel(channel.clone()))?;
+        self.expect_unchanged_since(found.modified_revision)
     }
 
     pub(super) fn promote(
@@ -40,11 +45,12 @@ impl Transition<'_> {
         releases: &[(ReleaseIdent, Option<Digest>)],
         channel: &ChannelName,
     ) -> Result<Reply, Rejection> {
+        self.expect_channel(channel)?;
+        let (promoted_at, revision) = (self.now, self.revision);
         for (release, digest) in releases {
             let digest = self.agreed_digest(release, *digest)?;
-            let promoted_at = self.now;
-            let found =
-                self.state.channels.get_mut(channel).ok_or_else(|| Rejection::UnknownChannel(channel.clone()))?;
+            let Some(found) = self.state.channels.get_mut(channel) else { continue };
+            found.modified_revision = revision;
             if found.releases.contains_key(release) {
                 return Err(Rejection::AlreadySo(format!("{release} is in channel {channel}")));
             }
@@ -57,9 +63,11 @@ impl Transition<'_> {
     }
 
     pub(super) fn demote(&mut self, releases: &[ReleaseIdent], channel: &ChannelName) -> Result<Reply, Rejection> {
+        self.expect_channel(channel)?;
+        let revision = self.revision;
         for release in releases {
-            let found =
-                self.state.channels.get_mut(channel).ok_or_else(|| Rejection::UnknownChannel(channel.clone()))?;
+            let Some(found) = self.state.channels.get_mut(channel) else { continue };
+            found.modified_revision = revision;
             if found.releases.remove(release).is_none() {
                 return Err(Rejection::NotInChannel { release: release.clone(), channel: channel.clone() });
             }

@@ -1,6 +1,6 @@
 //! The cluster itself and the registry of its peers.
 
-use rollcall_ident::{ClusterId, PeerId};
+use rollcall_ident::{ChannelName, ClusterId, PeerId};
 
 use super::Transition;
 use crate::state::{Channel, Peer};
@@ -16,8 +16,8 @@ impl Transition<'_> {
         }
         self.state.cluster_id = Some(cluster_id);
         self.state.feature_level = 1;
-        let stable: rollcall_ident::ChannelName = FIRST_CHANNEL.parse().expect("a well-formed name");
-        self.state.channels.insert(stable.clone(), Channel::new(stable));
+        let stable: ChannelName = FIRST_CHANNEL.parse().expect("a well-formed name");
+        self.state.channels.insert(stable.clone(), Channel::new(stable, self.revision));
         self.emit(Event::ClusterInitialized { cluster_id });
         Ok(Reply::Done)
     }
@@ -29,8 +29,9 @@ impl Transition<'_> {
         }
         // The first peer has made the cluster before there was a log: its id is 1, as its registration comes first.
         let id = if self.state.peers.is_empty() { PeerId(1) } else { PeerId(self.revision.0) };
-        self.state.peers.insert(id, Peer { id, address: address.to_owned() });
+        self.state.peers.insert(id, Peer::new(id, address.to_owned()));
         self.emit(Event::PeerAdded { peer: id, address: address.to_owned() });
+        self.find_hosts();
         Ok(Reply::PeerAdded(id))
     }
 
@@ -38,7 +39,9 @@ impl Transition<'_> {
         if self.state.peers.remove(&peer).is_none() {
             return Err(Rejection::UnknownPeer(peer));
         }
+        self.state.leader = self.state.leader.filter(|leader| *leader != peer);
         self.emit(Event::PeerRemoved { peer });
+        self.find_hosts();
         Ok(Reply::Done)
     }
 }

@@ -19,6 +19,8 @@ mod group;
 mod index;
 mod member;
 mod operator;
+mod peers;
+mod replace;
 mod rollout;
 mod session;
 mod settle;
@@ -182,6 +184,9 @@ impl Transition<'_> {
             Command::ReleaseNode { node } => self.release_node(*node),
             Command::SetHealth { node, is_healthy } => self.set_health(*node, *is_healthy),
             Command::RevokeToken { node, force } => self.revoke_token(*node, *force),
+            Command::ReplaceNode { old, new, force } => self.replace_node(*old, *new, *force),
+            Command::DescribePeer { peer, facts } => self.describe_peer(*peer, facts),
+            Command::NotePeers { leader, standings } => self.note_peers(*leader, standings),
         }
     }
 

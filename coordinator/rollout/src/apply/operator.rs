@@ -131,7 +131,9 @@ impl Transition<'_> {
     }
 
     pub(super) fn remove_quarantine(&mut self, release: &ReleaseIdent) -> Result<Reply, Rejection> {
-        self.state.quarantine.remove(release).ok_or_else(|| Rejection::NotInQuarantine(release.clone()))?;
+        let found = self.state.quarantine.get(release).ok_or_else(|| Rejection::NotInQuarantine(release.clone()))?;
+        self.expect_unchanged_since(found.modified_revision)?;
+        self.state.quarantine.remove(release);
         self.emit(Event::QuarantineLifted { release: release.clone() });
         self.touch_groups_going_to(release);
         Ok(Reply::Done)
@@ -145,7 +147,8 @@ impl Transition<'_> {
     }
 
     fn put_in_quarantine(&mut self, release: &ReleaseIdent, why: String, by: Actor) {
-        self.state.quarantine.insert(release.clone(), Quarantine { at: self.now, by, reason: why.clone() });
+        let quarantine = Quarantine { at: self.now, by, reason: why.clone(), modified_revision: self.revision };
+        self.state.quarantine.insert(release.clone(), quarantine);
         self.emit(Event::ReleaseQuarantined { release: release.clone(), why });
         for rollout in self.touch_groups_going_to(release) {
             self.turn_back_uncommitted(rollout);

@@ -30,6 +30,7 @@ impl Transition<'_> {
             name: hello.name.clone(),
             identity_locus: hello.identity_locus.clone(),
             machine_id: hello.machine_id.clone(),
+            hosts_peer: hello.hosts_peer.clone(),
             boot_id: hello.boot_id,
             agent_version: hello.agent_version.clone(),
             address: hello.address.clone(),
@@ -44,6 +45,7 @@ impl Transition<'_> {
             services: before.as_ref().map(|before| before.services.clone()).unwrap_or_default(),
         };
         self.state.nodes.insert(id, node);
+        self.find_hosted(id);
         self.state.node_names.insert(hello.name.clone(), id);
         self.state.sessions.insert((host, epoch), id);
         self.state.deadlines.clear(&DeadlineKey::StaleAfter(id));
@@ -68,7 +70,7 @@ impl Transition<'_> {
             return Err(Rejection::NodeRemoved(hello.node));
         }
         if let Some(owner) = self.state.node_names.get(&hello.name).filter(|owner| **owner != hello.node) {
-            return Err(Rejection::NameTaken { name: hello.name.clone(), node: *owner });
+            return Err(Rejection::NameTaken { name: hello.name.clone(), node: *owner, claimant: hello.node });
         }
         match self.state.nodes.get(&hello.node) {
             // The same disk: its lock lets only one agent at a time work on it, so the other session is a dead one.
@@ -231,6 +233,7 @@ impl Transition<'_> {
             self.remove_member(id, &group);
         }
         self.state.nodes.remove(&id);
+        self.find_hosted(id);
         self.state.node_names.remove(&name);
         self.state.deadlines.clear(&DeadlineKey::StaleAfter(id));
         self.state.deadlines.clear(&DeadlineKey::LostAfter(id));

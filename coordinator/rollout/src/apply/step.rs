@@ -33,6 +33,7 @@ impl Transition<'_> {
         let (batch, is_new) = (is_forward.then_some(rollout.batch.number), is_forward && step.batch.is_none());
         let (now, fence) = (self.now, Fence(self.revision.0));
         self.state.tokens.insert(node, Token { group: group.clone(), rollout: id, fence, granted_at: now });
+        self.touch_other_hosts(node);
         self.take_room(id, is_new);
         let step = self.step_mut(id, node);
         step.attempt += 1;
@@ -146,6 +147,7 @@ impl Transition<'_> {
         assert!(token.rollout == id, "the token of {node} is {}'s, not {id}'s", token.rollout);
         let name = self.state.name_of(node);
         self.touch_member(&token.group, node);
+        self.touch_other_hosts(node);
         self.emit(Event::TokenEnded { rollout: id, group: token.group, node, name, fence: token.fence });
     }
 

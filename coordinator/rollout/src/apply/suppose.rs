@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use rollcall_ident::{GroupName, NodeId, RolloutId};
 
 use super::Transition;
-use crate::state::{DeadlineKey, Health, Phase, Prefetch, Presence, RolloutStatus, Session};
+use crate::quorum;
+use crate::state::{DeadlineKey, Health, PeerStanding, Phase, Prefetch, Presence, RolloutStatus, Session};
 use crate::{Actor, State, WaitingOn};
 
 impl State {
@@ -80,6 +81,20 @@ impl Transition<'_> {
                 rollout.batch.awaits_promotion = false;
                 rollout.status = RolloutStatus::Running;
                 nodes.extend(crate::explain::bad_members(self.state, id));
+            }
+            WaitingOn::LeaderMoves { leader, .. } => {
+                let leaves = quorum::nodes_of(self.state, *leader).next();
+                let successor = leaves.and_then(|node| quorum::successors(self.state, node).first().copied());
+                self.state.leader = successor;
+                self.find_hosts();
+            }
+            WaitingOn::QuorumGuard { missing, .. } => {
+                for peer in missing {
+                    nodes.extend(quorum::nodes_of(self.state, *peer));
+                    if let Some(peer) = self.state.peers.get_mut(peer) {
+                        peer.standing = PeerStanding::CaughtUp;
+                    }
+                }
             }
             _ => {
                 let disrupted = self.state.groups.get(&group).into_iter().flat_map(|group| group.disrupted.keys());

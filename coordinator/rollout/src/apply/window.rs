@@ -1,6 +1,6 @@
 //! Maintenance windows and change freezes.
 
-use rollcall_ident::{FreezeId, GroupName, WallTime, WindowId};
+use rollcall_ident::{FreezeId, GroupName, Revision, WallTime, WindowId};
 
 use super::Transition;
 use crate::schedule::{Closed, Freeze, Window, covering, in_words, openness};
@@ -96,6 +96,8 @@ impl Transition<'_> {
     }
 
     pub(super) fn lift_freeze(&mut self, id: FreezeId) -> Result<Reply, Rejection> {
+        // A freeze never changes: its id is the revision that made it.
+        self.expect_unchanged_since(Revision(id.0))?;
         let freeze = self.state.freezes.remove(&id).ok_or(Rejection::UnknownFreeze(id))?;
         self.emit(Event::FreezeLifted { freeze: id });
         self.look_at_covered(&freeze);

@@ -8,7 +8,7 @@ use rollcall_ident::{
     RolloutId, SessionEpoch, WindowId,
 };
 
-use crate::state::{Health, PauseCause, Phase, RolloutKind, RolloutStatus, SkipCause, Turn};
+use crate::state::{Health, PauseCause, PeerStanding, Phase, RolloutKind, RolloutStatus, SkipCause, Turn};
 use crate::{Actor, Stamp};
 
 /// All events of one revision, with what is the same for each: when, who, why.
@@ -310,6 +310,25 @@ pub enum Event {
         reason: String,
         detail: String,
     },
+    PeerDescribed {
+        peer: PeerId,
+        machine_id: String,
+        version: String,
+    },
+    PeerStandingChanged {
+        peer: PeerId,
+        standing: PeerStanding,
+    },
+    LeaderChanged {
+        peer: PeerId,
+    },
+    NodeReplaced {
+        node: NodeId,
+        name: NodeName,
+        new: NodeId,
+        /// None: it hasn't joined yet.
+        new_name: Option<NodeName>,
+    },
 }
 
 impl Event {
@@ -361,6 +380,9 @@ impl Event {
             Self::ClusterInitialized { .. }
             | Self::PeerAdded { .. }
             | Self::PeerRemoved { .. }
+            | Self::PeerDescribed { .. }
+            | Self::PeerStandingChanged { .. }
+            | Self::LeaderChanged { .. }
             | Self::ChannelCreated { .. }
             | Self::ChannelDeleted { .. }
             | Self::ReleasePromoted { .. }
@@ -373,6 +395,7 @@ impl Event {
             | Self::NodeReleased { .. }
             | Self::HealthOverridden { .. }
             | Self::NodeJoined { .. }
+            | Self::NodeReplaced { .. }
             | Self::NodeRemoved { .. }
             | Self::SessionOpened { .. }
             | Self::SessionClosed { .. }
@@ -431,6 +454,7 @@ impl Event {
             | Self::TokenEnded { node, name, .. }
             | Self::NodeJoined { node, name }
             | Self::NodeRemoved { node, name }
+            | Self::NodeReplaced { node, name, .. }
             | Self::SessionOpened { node, name, .. }
             | Self::SessionClosed { node, name, .. }
             | Self::NodeDeparted { node, name }

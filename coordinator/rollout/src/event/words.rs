@@ -3,6 +3,17 @@
 use std::fmt;
 
 use super::Event;
+use crate::PeerStanding;
+
+/// How a peer does, for people.
+fn in_words(standing: PeerStanding) -> &'static str {
+    match standing {
+        PeerStanding::Learner => "no voter",
+        PeerStanding::CaughtUp => "caught up",
+        PeerStanding::Lagging => "far behind",
+        PeerStanding::Silent => "silent",
+    }
+}
 
 /// One line for people.
 impl fmt::Display for Event {
@@ -11,6 +22,14 @@ impl fmt::Display for Event {
             Self::ClusterInitialized { cluster_id } => write!(f, "cluster {cluster_id} initialised"),
             Self::PeerAdded { peer, address } => write!(f, "peer {peer} at {address} added"),
             Self::PeerRemoved { peer } => write!(f, "peer {peer} removed"),
+            Self::PeerDescribed { peer, machine_id, version } if machine_id.is_empty() => {
+                write!(f, "peer {peer} runs version {version}")
+            }
+            Self::PeerDescribed { peer, machine_id, version } => {
+                write!(f, "peer {peer} runs version {version} on machine {machine_id}")
+            }
+            Self::PeerStandingChanged { peer, standing } => write!(f, "peer {peer} is {}", in_words(*standing)),
+            Self::LeaderChanged { peer } => write!(f, "peer {peer} leads"),
             Self::GroupApplied { group } => write!(f, "{group} declared"),
             Self::GroupDeleted { group } => write!(f, "{group} deleted"),
             Self::ChannelCreated { channel } => write!(f, "channel {channel} created"),
@@ -67,6 +86,8 @@ impl fmt::Display for Event {
             Self::TokenEnded { name, fence, .. } => write!(f, "{name} gave up the token with fence {fence}"),
             Self::NodeJoined { name, .. } => write!(f, "{name} joined"),
             Self::NodeRemoved { name, .. } => write!(f, "{name} removed"),
+            Self::NodeReplaced { name, new, new_name: None, .. } => write!(f, "{name} replaced by node {new}"),
+            Self::NodeReplaced { name, new_name: Some(new), .. } => write!(f, "{name} replaced by {new}"),
             Self::SessionOpened { name, host, .. } => write!(f, "{name} connected to peer {host}"),
             Self::SessionClosed { name, .. } => write!(f, "{name} disconnected"),
             Self::NodeDeparted { name, .. } => write!(f, "{name} departed"),

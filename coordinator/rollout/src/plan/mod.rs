@@ -5,11 +5,13 @@ mod preview;
 
 use std::collections::BTreeSet;
 
+use rollcall_ident::PeerId;
+
 pub use preview::{PlannedRound, PlannedStep, Preview, WindowFit, preview};
 
 use crate::gate::{Candidate, may_be_granted};
 use crate::state::{Group, RolloutKind};
-use crate::{Command, State};
+use crate::{Command, State, WaitingOn, quorum};
 
 /// What to propose now, at most one thing for each group and one token for each node: the next one is planned on what
 /// came of it.
@@ -22,6 +24,16 @@ pub fn plan(state: &State) -> Vec<Command> {
     };
     let wanted = state.groups.values().filter_map(|group| next_grant(state, group).or_else(|| catch_up(state, group)));
     wanted.filter(|command| is_free(command)).collect()
+}
+
+/// Whom the leader should hand its leadership to, the best first: the next step is on its own machine, and nothing else
+/// holds it. None: it may stay.
+#[must_use]
+pub fn next_leaders(state: &State) -> Vec<PeerId> {
+    let moving = state.groups.keys().filter_map(|name| state.active_rollout(name)).filter(|it| it.status.is_moving());
+    let mut firsts = moving.filter_map(|rollout| Candidate::first(state, rollout));
+    let held = firsts.find(|first| matches!(may_be_granted(first), Err(WaitingOn::LeaderMoves { .. })));
+    held.map(|first| quorum::successors(state, first.node.id)).unwrap_or_default()
 }
 
 /// The token for the first in the order, if every gate is open.

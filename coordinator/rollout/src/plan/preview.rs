@@ -83,7 +83,7 @@ pub fn preview(state: &State, group: &GroupName, target: &ReleaseIdent) -> Resul
             match blocker {
                 // These belong to the rollout's own course.
                 WaitingOn::Promotion { .. } => awaits_promotion = true,
-                WaitingOn::Delay | WaitingOn::Next => {}
+                WaitingOn::Delay | WaitingOn::Next | WaitingOn::LeaderMoves { .. } => {}
                 blocker if preview.blockers.contains(&blocker) => {}
                 blocker => preview.blockers.push(blocker),
             }

@@ -1,7 +1,7 @@
 //! Channels: named sets of releases.
 
 use bincode::{Decode, Encode};
-use rollcall_ident::{ChannelName, Digest, PackageName, ReleaseIdent};
+use rollcall_ident::{ChannelName, Digest, PackageName, ReleaseIdent, Revision};
 
 use crate::{Map, Stamp};
 
@@ -12,6 +12,8 @@ pub struct Channel {
     pub name: ChannelName,
     /// What was promoted into it.
     pub releases: Map<ReleaseIdent, ChannelRelease>,
+    /// The revision that changed it last.
+    pub modified_revision: Revision,
 }
 
 /// A release in a channel.
@@ -25,8 +27,8 @@ pub struct ChannelRelease {
 
 impl Channel {
     /// An empty channel.
-    pub(crate) fn new(name: ChannelName) -> Self {
-        Self { name, releases: Map::default() }
+    pub(crate) fn new(name: ChannelName, at: Revision) -> Self {
+        Self { name, releases: Map::default(), modified_revision: at }
     }
 
     /// The highest release of `package` in it that `is_good`.

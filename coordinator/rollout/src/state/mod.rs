@@ -5,6 +5,7 @@ mod channel;
 mod deadline;
 mod group;
 mod node;
+mod peer;
 mod phase;
 mod quarantine;
 mod request;
@@ -17,6 +18,7 @@ pub use channel::{Channel, ChannelRelease};
 pub use deadline::{AlarmKey, DeadlineKey};
 pub use group::{Group, GroupPatch};
 pub use node::{Health, HealthOverride, Hold, Instance, Node, Prefetch, Presence, Service, Session};
+pub use peer::{Peer, PeerFacts, PeerStanding};
 pub use phase::Phase;
 pub use quarantine::Quarantine;
 pub(crate) use request::{Answered, Requests};
@@ -34,15 +36,6 @@ use rollcall_ident::{
 
 use crate::{ChainHead, Command, Freeze, Map, Stamp};
 
-/// A permanent peer, as the product knows it. Who votes is Raft's business.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Peer {
-    /// Its id.
-    pub id: PeerId,
-    /// `host:port` of its gRPC.
-    pub address: String,
-}
-
 /// All of it. A clone shares everything and costs nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct State {
@@ -52,6 +45,10 @@ pub struct State {
     pub(crate) cluster_id: Option<ClusterId>,
     pub(crate) audit: ChainHead,
     pub(crate) peers: Map<PeerId, Peer>,
+    /// Who leads, as the last leader said.
+    pub(crate) leader: Option<PeerId>,
+    /// On which nodes' machines peers run.
+    pub(crate) hosts: Map<(PeerId, NodeId), ()>,
     pub(crate) nodes: Map<NodeId, Node>,
     pub(crate) node_names: Map<NodeName, NodeId>,
     /// Nodes that were removed: they don't come back under the same identity.
@@ -103,6 +100,18 @@ impl State {
     #[must_use]
     pub fn peers(&self) -> &Map<PeerId, Peer> {
         &self.peers
+    }
+
+    /// The peer that said last that it leads. Consensus may know of a newer one.
+    #[must_use]
+    pub fn leader(&self) -> Option<PeerId> {
+        self.leader
+    }
+
+    /// The peers that run on the machine of `node`, and go down with it.
+    #[must_use]
+    pub fn peers_on(&self, node: &Node) -> Vec<PeerId> {
+        crate::quorum::hosted(self, node)
     }
 
     /// The registered nodes.

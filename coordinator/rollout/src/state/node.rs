@@ -20,6 +20,8 @@ pub struct Node {
     pub identity_locus: String,
     /// The machine.
     pub machine_id: String,
+    /// The peer on this machine, by id or address, where its config names one: machine ids don't count then.
+    pub hosts_peer: Option<String>,
     /// Its current or last boot.
     pub boot_id: BootId,
     /// Version of its agent.

@@ -1,6 +1,7 @@
 //! Releases that aren't started again.
 
 use bincode::{Decode, Encode};
+use rollcall_ident::Revision;
 
 use crate::{Actor, Stamp};
 
@@ -13,4 +14,6 @@ pub struct Quarantine {
     pub by: Actor,
     /// Why.
     pub reason: String,
+    /// The revision that put it there.
+    pub modified_revision: Revision,
 }

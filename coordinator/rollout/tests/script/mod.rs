@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
-use rollcall_ident::{GroupName, Millis, WallTime};
-use rollcall_rollout::{Applied, Command, Day, GroupPatch, PolicyPatch, RolloutVerb, Window};
+use rollcall_ident::{GroupName, Millis, PeerId, WallTime};
+use rollcall_rollout::{Applied, Command, Day, GroupPatch, PeerFacts, PeerStanding, PolicyPatch, RolloutVerb, Window};
 
 use crate::support::{MIDNIGHT, World, release};
 
@@ -50,6 +50,10 @@ pub fn operator(world: &mut World, words: &[&str]) -> Option<Applied> {
         ["lift", id] => Command::LiftFreeze { freeze: id.parse().unwrap() },
         ["remove", name] => Command::RemoveNode { node: world.id(name), force: false },
         ["remove", name, "--force"] => Command::RemoveNode { node: world.id(name), force: true },
+        ["replace", old, new] => Command::ReplaceNode { old: world.id(old), new: world.id(new), force: false },
+        ["replace", old, new, "--force"] => {
+            Command::ReplaceNode { old: world.id(old), new: world.id(new), force: true }
+        }
         _ => return None,
     }))
 }
@@ -81,8 +85,34 @@ pub fn node(world: &mut World, words: &[&str]) -> Option<Applied> {
         ["reboot", name] => world.reboot(name),
         ["leave", name] => world.disconnect(name, Millis(0)),
         ["clock", by] => world.advance(by.parse().unwrap()),
+        ["add-peer", address] => world.propose(Command::AddPeer { address: address.to_owned() }),
+        ["remove-peer", id] => world.propose(Command::RemovePeer { peer: peer(id) }),
+        ["peer", id, "on", name] => {
+            let facts = PeerFacts { machine_id: format!("machine of {name}"), version: "0.1.0".to_owned() };
+            world.propose(Command::DescribePeer { peer: peer(id), facts })
+        }
+        ["leads", id, ref others @ ..] => {
+            let standings = others.iter().map(|other| standing(other)).chain([(peer(id), PeerStanding::CaughtUp)]);
+            world.propose(Command::NotePeers { leader: peer(id), standings: standings.collect() })
+        }
         _ => return None,
     })
+}
+
+fn peer(id: &str) -> PeerId {
+    PeerId(id.parse().unwrap())
+}
+
+/// `2` is caught up, `2=silent` says what else it is.
+fn standing(words: &str) -> (PeerId, PeerStanding) {
+    let (id, standing) = words.split_once('=').unwrap_or((words, "caught_up"));
+    let standing = match standing {
+        "caught_up" => PeerStanding::CaughtUp,
+        "lagging" => PeerStanding::Lagging,
+        "silent" => PeerStanding::Silent,
+        other => panic!("what is {other}?"),
+    };
+    (peer(id), standing)
 }
 
 /// So long after the midnight with which cluster time begins.

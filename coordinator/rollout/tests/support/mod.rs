@@ -15,8 +15,8 @@ use rollcall_ident::{
 };
 use rollcall_rollout::{
     Actor, Applied, Command, Go, GroupOrders, Health, Hello, Instance, LogEntry, NodeReport, PrefetchReport, Proposal,
-    Rejection, Reply, Report, RolloutKind, RolloutVerb, ServiceStatus, Stamp, State, StepEvent, StepReport, orders_for,
-    plan,
+    Rejection, Reply, Report, RolloutKind, RolloutVerb, ServiceStatus, Stamp, State, StepEvent, StepReport,
+    next_leaders, orders_for, plan,
 };
 
 pub const GROUP: &str = "redis.default";
@@ -40,6 +40,7 @@ pub struct Machine {
     pub epoch: SessionEpoch,
     pub boot: u8,
     pub zone: Option<String>,
+    pub hosts_peer: Option<String>,
     pub connected: bool,
     pub services: BTreeMap<GroupName, Service>,
     next_pid: u32,
@@ -79,6 +80,8 @@ pub struct World {
     pub group: GroupName,
     /// Who speaks.
     pub actor: String,
+    /// The revision that they have seen, where they say.
+    pub expected_revision: Option<Revision>,
     /// Releases whose nodes can't go back.
     pub one_way: Vec<ReleaseIdent>,
 }
@@ -93,6 +96,7 @@ impl World {
             machines: BTreeMap::new(),
             group: group(),
             actor: "tester".to_owned(),
+            expected_revision: None,
             one_way: Vec::new(),
         };
         world.propose(Command::InitCluster { cluster_id: ClusterId([7; 16]) });
@@ -105,7 +109,7 @@ impl World {
             actor: Actor(self.actor.clone()),
             reason: None,
             request_id: None,
-            expected_revision: None,
+            expected_revision: self.expected_revision,
             command,
         })
     }
@@ -131,7 +135,9 @@ impl World {
     pub fn plan(&mut self) -> Vec<Applied> {
         let mut done = Vec::new();
         loop {
-            let commands = plan(&self.state);
+            let mut commands = plan(&self.state);
+            // Leadership is handed over at once; the new leader says so.
+            commands.extend(next_leaders(&self.state).first().map(|leader| self.led_by(*leader)));
             if commands.is_empty() {
                 return done;
             }
@@ -144,6 +150,12 @@ impl World {
         }
     }
 
+    /// What a new leader says, to whom all do as they did.
+    fn led_by(&self, leader: PeerId) -> Command {
+        let standings = self.state.peers().values().map(|peer| (peer.id, peer.standing)).collect();
+        Command::NotePeers { leader, standings }
+    }
+
     /// A machine joins, or comes back.
     pub fn connect(&mut self, name: &str) -> Applied {
         let fresh = u8::try_from(self.machines.len() + 1).unwrap();
@@ -153,6 +165,7 @@ impl World {
             epoch: SessionEpoch(0),
             boot: 1,
             zone: None,
+            hosts_peer: None,
             connected: false,
             services: BTreeMap::from([(group, Service::fresh())]),
             next_pid: 100,
@@ -175,6 +188,7 @@ impl World {
             name: name.parse().unwrap(),
             identity_locus: format!("disk of {name}"),
             machine_id: format!("machine of {name}"),
+            hosts_peer: machine.hosts_peer.clone(),
             boot_id: BootId([machine.boot; 16]),
             agent_version: "0.1.0".to_owned(),
             address: format!("{name}:1"),

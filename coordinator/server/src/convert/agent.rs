@@ -48,6 +48,7 @@ pub fn greeting(hello: v1::Hello, address: String) -> Result<Greeting, FieldErro
         highest_fence,
         last_epoch: _,
         cluster_id,
+        hosts_peer,
     } = hello;
     at_most("labels", labels.len(), MAX_LABELS)?;
     at_most("services", services.len(), MAX_SERVICES)?;
@@ -63,6 +64,7 @@ pub fn greeting(hello: v1::Hello, address: String) -> Result<Greeting, FieldErro
         name: required("node_name", &node_name)?,
         identity_locus: short("identity_locus", &identity_locus)?,
         machine_id: short("machine_id", &machine_id)?,
+        hosts_peer: Some(short("hosts_peer", &hosts_peer)?).filter(|named| !named.is_empty()),
         boot_id: required("boot_id", &boot_id)?,
         agent_version: short("agent_version", &agent_version)?,
         address,

@@ -12,5 +12,9 @@ pub fn channel(channel: &Channel) -> v1::Channel {
         digest: release.digest.map(|digest| digest.to_string()).unwrap_or_default(),
         promoted_at: Some(moment(release.promoted_at)),
     });
-    v1::Channel { name: channel.name.to_string(), releases: releases.collect() }
+    v1::Channel {
+        name: channel.name.to_string(),
+        releases: releases.collect(),
+        modified_revision: channel.modified_revision.0,
+    }
 }

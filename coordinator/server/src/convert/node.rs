@@ -1,12 +1,12 @@
 //! Nodes and their services.
 
 use rollcall_proto::v1;
-use rollcall_rollout::{Health, HealthOverride, Hold, Instance, Node, Phase, Presence, Service};
+use rollcall_rollout::{Health, HealthOverride, Hold, Instance, Node, Phase, Presence, Service, State};
 
 use super::{moment, timestamp};
 
 /// A node.
-pub fn node(node: &Node) -> v1::Node {
+pub fn node(state: &State, node: &Node) -> v1::Node {
     let session = node.session();
     let services = node
         .services
@@ -31,6 +31,7 @@ pub fn node(node: &Node) -> v1::Node {
         highest_fence: node.highest_fence.0,
         hold: node.hold.as_ref().map(hold),
         health_override: node.health_override.as_ref().map(health_override),
+        hosted_peer_ids: state.peers_on(node).into_iter().map(|peer| peer.0).collect(),
     }
 }
 

@@ -1,11 +1,14 @@
-//! What only the leader does: plan, let deadlines fire, look after sessions whose host is gone.
+//! What only the leader does: plan, let deadlines fire, look after sessions whose host is gone, tell how the voters do,
+//! and hand leadership over where its own machine is next.
 //!
 //! # Invariants
 //! - Nothing here decides: it proposes, and `apply` checks. A leader that has been deposed without knowing can be slow,
 //!   never unsafe.
 //! - An idle cluster writes nothing: proposals follow applied revisions and deadlines, never a timer.
 
+mod hand_over;
 mod host_watch;
+mod peer_watch;
 mod planner;
 mod ticker;
 
@@ -35,6 +38,8 @@ pub async fn lead(consensus: Consensus, stopping: CancellationToken) {
             work.spawn(planner::run(consensus.clone()));
             work.spawn(ticker::run(consensus.clone()));
             work.spawn(host_watch::run(consensus.clone()));
+            work.spawn(peer_watch::run(consensus.clone()));
+            work.spawn(hand_over::run(consensus.clone()));
         }
         let goes_on = tokio::select! {
             changed = leadership.changed() => changed.is_ok(),

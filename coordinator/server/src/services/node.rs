@@ -35,7 +35,7 @@ impl NodeService for Nodes {
             (Some(last), Some(_)) => last.name.to_string(),
             _ => String::new(),
         };
-        let nodes = page.into_iter().map(convert::node).collect();
+        let nodes = page.into_iter().map(|node| convert::node(&view.state, node)).collect();
         Ok(Response::new(v1::ListNodesResponse { revision: view.revision.0, nodes, next_page_token }))
     }
 
@@ -43,7 +43,7 @@ impl NodeService for Nodes {
         let call = Call::of(&request);
         let v1::GetNodeRequest { node, options } = request.into_inner();
         let view = self.0.read(&call, options).await?;
-        let node = convert::node(find_node(&view.state, &node)?);
+        let node = convert::node(&view.state, find_node(&view.state, &node)?);
         Ok(Response::new(v1::GetNodeResponse { revision: view.revision.0, node: Some(node) }))
     }
 
@@ -62,6 +62,28 @@ impl NodeService for Nodes {
         };
         let written = self.0.write(&call, options, Command::RemoveNode { node, force }).await?;
         Ok(Response::new(v1::RemoveNodeResponse { revision: written.revision.0 }))
+    }
+
+    async fn replace(
+        &self,
+        request: Request<v1::ReplaceNodeRequest>,
+    ) -> Result<Response<v1::ReplaceNodeResponse>, Status> {
+        let call = Call::of(&request);
+        let v1::ReplaceNodeRequest { old, new, force, options } = request.into_inner();
+        let request_id = options.as_ref().map_or("", |options| &options.request_id);
+        let request_id = convert::optional::<RequestId>("request_id", request_id)?;
+        let view = self.0.read(&call, None).await?;
+        let old = match removed_before(&view.state, request_id.as_ref()) {
+            Some(node) => node,
+            None => find_node(&view.state, &old)?.id,
+        };
+        // It may not have joined yet: then only its id leads to it.
+        let new = match find_node(&view.state, &new) {
+            Ok(node) => node.id,
+            Err(unknown) => new.parse().map_err(|_| unknown)?,
+        };
+        let written = self.0.write(&call, options, Command::ReplaceNode { old, new, force }).await?;
+        Ok(Response::new(v1::ReplaceNodeResponse { revision: written.revision.0 }))
     }
 
     async fn hold(&self, request: Request<v1::HoldNodeRequest>) -> Verb {
@@ -106,7 +128,7 @@ impl Nodes {
         let id = find_node(&view.state, node)?.id;
         let written = self.0.write(call, options, command(id)).await?;
         // It may have been removed since a first try that this one repeats.
-        let node = written.view.state.nodes().get(&id).map(convert::node);
+        let node = written.view.state.nodes().get(&id).map(|node| convert::node(&written.view.state, node));
         Ok(Response::new(v1::NodeVerbResponse { revision: written.revision.0, node }))
     }
 }
@@ -114,7 +136,7 @@ impl Nodes {
 /// The node that a first try of the same request removed: its name leads nowhere any more.
 fn removed_before(state: &State, id: Option<&RequestId>) -> Option<NodeId> {
     match state.requested(id?)? {
-        Command::RemoveNode { node, .. } => Some(*node),
+        Command::RemoveNode { node, .. } | Command::ReplaceNode { old: node, .. } => Some(*node),
         _ => None,
     }
 }

@@ -65,6 +65,7 @@ impl Identity {
             node_id: self.id.clone(),
             node_name: self.name.clone(),
             machine_id: self.locus.clone(),
+            hosts_peer: String::new(),
             identity_locus: self.locus.clone(),
             boot_id: BOOT.to_owned(),
             agent_version: "test".to_owned(),

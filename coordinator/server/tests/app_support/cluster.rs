@@ -51,6 +51,7 @@ impl TestPeer {
     async fn try_start(dir: PathBuf, grpc: &str, tuning: Tuning) -> Result<Self, AppError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let config = Config {
+            machine_id: String::new(),
             data_dir: dir.clone(),
             grpc: grpc.to_owned(),
             advertise: None,

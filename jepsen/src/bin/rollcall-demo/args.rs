@@ -13,6 +13,7 @@ use clap::Parser;
 Examples:
   rollcall-demo                     the new release is good: every node ends on it
   rollcall-demo --failing-release   the new release is bad: its first node stops the rollout
+  rollcall-demo --on-peers          peers run on three of the nodes' machines, and go down with them
 
 Exit codes: 0 every promise held, 1 one was broken, 2 not enough evidence, 3 the demo itself failed."
 )]
@@ -20,6 +21,10 @@ pub struct Args {
     /// Promote a release that never becomes healthy, see the rollout pause, and go back
     #[arg(long, conflicts_with = "idle")]
     pub failing_release: bool,
+
+    /// Three of the nodes are the peers' own machines: the power of each is cut in its step, with the peer on it
+    #[arg(long, conflicts_with_all = ["failing_release", "no_faults"])]
+    pub on_peers: bool,
 
     /// Afterwards watch the idle cluster for a minute: does it write anything, does it use the processor?
     #[arg(long)]

@@ -1,5 +1,5 @@
 //! The two faults of the main job, each at its moment: SIGKILL to the peer that leads, and a power cut of the node that
-//! is being updated.
+//! is being updated. Where peers run on nodes' machines, the power of each of these is cut in its step instead.
 
 use std::time::Duration;
 
@@ -30,6 +30,17 @@ enum Away {
     Node(String),
 }
 
+/// A machine that went down with its peer.
+#[derive(Debug)]
+pub struct CutMachine {
+    /// The node.
+    pub node: String,
+    /// The peer's address.
+    pub peer: String,
+    /// Who led just before.
+    pub leader: String,
+}
+
 /// Which faults were installed.
 #[derive(Debug, Default)]
 pub struct Disturber {
@@ -37,6 +48,8 @@ pub struct Disturber {
     pub killed_peer: Option<String>,
     /// The node whose power was cut.
     pub cut_node: Option<String>,
+    /// The machines of peers whose power was cut.
+    pub cut_machines: Vec<CutMachine>,
     away: Vec<(tokio::time::Instant, Away)>,
 }
 
@@ -46,6 +59,9 @@ impl Disturber {
         let Some((place, step)) = rollout.steps.iter().enumerate().find(|(_, step)| is_under_way(step.phase())) else {
             return Ok(());
         };
+        if !scene.hosts.is_empty() {
+            return self.look_at_machine(scene, step).await;
+        }
         if place == LEADER_DIES_IN_STEP && self.killed_peer.is_none() && has_begun_to_stop(step) {
             self.kill_leader(scene, step).await?;
         }
@@ -80,6 +96,22 @@ impl Disturber {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// The power of a peer's machine goes once its service is being stopped: nobody could have known.
+    async fn look_at_machine(&mut self, scene: &mut Scene, step: &Step) -> Result<()> {
+        let node = &step.node_name;
+        let Some(peer) = scene.hosts.get(node).cloned() else { return Ok(()) };
+        if !has_begun_to_stop(step) || self.cut_machines.iter().any(|cut| cut.node == *node) {
+            return Ok(());
+        }
+        let leader = scene.api.leader_address().await?;
+        scene.cluster.peer_at(&peer)?.kill()?;
+        self.away.push((tokio::time::Instant::now() + NODE_AWAY, Away::Peer(peer.clone())));
+        self.cut_power(scene, step)?;
+        scene.screen.say(&format!("the peer at {peer} went down with it; the one at {leader} leads"));
+        self.cut_machines.push(CutMachine { node: node.clone(), peer, leader });
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use rollcall_jepsen::redis::writer::SHARD_COUNT;
 use rollcall_jepsen::report::{StepRow, mebibytes, median, milliseconds, seconds};
 use rollcall_proto::v1::Rollout;
 
-use crate::disturb::Disturber;
+use crate::disturb::{CutMachine, Disturber};
 use crate::scene::{NODE_COUNT, Scene};
 
 /// The budget of the group.
@@ -61,7 +61,9 @@ pub fn update(scene: &Scene, evidence: &Evidence, with_faults: bool) -> Vec<Verd
         no_repeat::check(&history),
         fences::check(&history),
     ];
-    if with_faults {
+    if !scene.hosts.is_empty() {
+        verdicts.push(leadership_was_elsewhere(&evidence.disturber.cut_machines, scene.hosts.len()));
+    } else if with_faults {
         verdicts.push(faults_were_installed(&evidence.disturber));
     }
     verdicts
@@ -76,6 +78,17 @@ fn faults_were_installed(disturber: &Disturber) -> Verdict {
     }
 }
 
+/// The leader's machine goes down only once it isn't the leader's any more.
+fn leadership_was_elsewhere(cuts: &[CutMachine], machines: usize) -> Verdict {
+    let promise = "each peer's machine went down in its step, and never the leader's";
+    if let Some(cut) = cuts.iter().find(|cut| cut.leader == cut.peer) {
+        return Verdict::violated(promise, format!("{} went down with the peer at {}, which led", cut.node, cut.peer));
+    }
+    let names: Vec<&str> = cuts.iter().map(|cut| cut.node.as_str()).collect();
+    let evidence = format!("power cut, in this order: {}", names.join(", "));
+    if cuts.len() == machines { Verdict::held(promise, evidence) } else { Verdict::unknown(promise, evidence) }
+}
+
 /// The role that a node had when its turn came, and what we did to it.
 pub fn note(scene: &Scene, evidence: &Evidence, node: &str) -> String {
     let turns = order::turns(&scene.witness.history(), &evidence.target, |node, at| {
@@ -86,7 +99,10 @@ pub fn note(scene: &Scene, evidence: &Evidence, node: &str) -> String {
         Some(false) => "replica",
         None => "?",
     };
-    if evidence.disturber.cut_node.as_deref() == Some(node) { format!("{role}, cut") } else { role.to_owned() }
+    let disturber = &evidence.disturber;
+    let was_cut =
+        disturber.cut_node.as_deref() == Some(node) || disturber.cut_machines.iter().any(|cut| cut.node == node);
+    if was_cut { format!("{role}, cut") } else { role.to_owned() }
 }
 
 /// The numbers.

@@ -53,6 +53,8 @@ pub struct Scene {
     pub members: Vec<Member>,
     /// What was seen of them.
     pub seen: SharedAvailability,
+    /// Which nodes are machines of peers: the peer's address by the node's name.
+    pub hosts: BTreeMap<String, String>,
     /// Who serves which slots.
     pub topology: Topology,
     /// What was written.
@@ -82,14 +84,19 @@ impl Scene {
         let members: Vec<Member> = (1..=NODE_COUNT)
             .map(|number| Ok(Member { name: format!("redis-{number}"), port: free_redis_port()? }))
             .collect::<Result<_>>()?;
+        let names = members.iter().map(|member| member.name.clone());
+        let hosts: BTreeMap<_, _> =
+            if args.on_peers { names.zip(endpoints.iter().cloned()).collect() } else { BTreeMap::new() };
         for member in &members {
-            cluster.add_agent(&run, agent_config(member, &endpoints, &depot, &witness))?;
+            let hosts_peer = hosts.get(&member.name).cloned();
+            cluster.add_agent(&run, agent_config(member, hosts_peer, &endpoints, &depot, &witness))?;
         }
         let mut scene = Self {
             rollcall: Rollcall::new(binaries.cli, &endpoints, screen.clone()),
             api: Api::new(&endpoints)?,
             topology: Topology::new(members.iter().map(|member| member.port).collect()),
             seen: SharedAvailability::default(),
+            hosts,
             ledger: Ledger::default(),
             samplers: None,
             screen,
@@ -111,6 +118,9 @@ impl Scene {
         self.rollcall.show(&["cluster", "init"]).await?;
         self.cluster.start_agents()?;
         self.screen.say(&format!("{NODE_COUNT} agents start, each with its own data folder"));
+        for (node, peer) in &self.hosts {
+            self.screen.say(&format!("{node} is the machine of the peer at {peer}: they go down together"));
+        }
         Ok(())
     }
 
@@ -208,7 +218,13 @@ impl Scene {
     }
 }
 
-fn agent_config(member: &Member, endpoints: &[String], depot: &Depot, witness: &Witness) -> AgentConfig {
+fn agent_config(
+    member: &Member,
+    hosts_peer: Option<String>,
+    endpoints: &[String],
+    depot: &Depot,
+    witness: &Witness,
+) -> AgentConfig {
     let config = BTreeMap::from([
         ("port".to_owned(), toml::Value::Integer(i64::from(member.port))),
         ("witness".to_owned(), toml::Value::String(witness.address().to_owned())),
@@ -217,6 +233,7 @@ fn agent_config(member: &Member, endpoints: &[String], depot: &Depot, witness: &
         name: member.name.clone(),
         endpoints: endpoints.to_vec(),
         data_dir: std::path::PathBuf::new(),
+        hosts_peer,
         service: vec![ServiceConfig {
             group: GROUP.to_owned(),
             source: depot.source(),

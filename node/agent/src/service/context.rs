@@ -25,6 +25,8 @@ pub struct NodeContext {
     pub identity_locus: String,
     /// The machine.
     pub machine_id: String,
+    /// The peer that its config names as running on it.
+    pub hosts_peer: Option<String>,
     /// Of this boot.
     pub boot_id: BootId,
     /// Free labels.

@@ -223,6 +223,7 @@ impl Session<'_> {
             highest_fence: node.fence.get().0,
             last_epoch: self.memory.epoch(),
             cluster_id: self.memory.cluster_id().to_owned(),
+            hosts_peer: node.hosts_peer.clone().unwrap_or_default(),
         }
     }
 
