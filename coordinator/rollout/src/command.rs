@@ -204,6 +204,14 @@ pub enum Command {
         /// Said with open eyes: where the node is away, nobody knows what it does.
         force: bool,
     },
+
+    /// A peer is reached elsewhere from now on.
+    MovePeer {
+        /// Which one.
+        peer: PeerId,
+        /// `host:port` of its gRPC.
+        address: String,
+    },
 }
 
 /// What an operator can say to a rollout.

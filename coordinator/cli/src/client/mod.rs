@@ -20,6 +20,7 @@ use tracing::debug;
 
 pub use address::PeerAddress;
 pub use services::{channels, clusters, events, groups, nodes, rollouts, tokens, windows};
+pub use write::operator;
 
 use crate::args::ReadArgs;
 use crate::config::Config;

@@ -310,6 +310,28 @@ pub enum Event {
         reason: String,
         detail: String,
     },
+    ClusterRecovered {
+        cluster_id: ClusterId,
+        former_cluster_id: Option<ClusterId>,
+        /// The last entry of the former cluster that is in this one.
+        former_revision: Revision,
+        peer: PeerId,
+    },
+    PeerMoved {
+        peer: PeerId,
+        address: String,
+    },
+}
+
+impl HistoryRecord {
+    /// The last revision before this one that there was, where a recovery left out the numbers between the two.
+    #[must_use]
+    pub fn recovered_from(&self) -> Option<Revision> {
+        self.events.iter().find_map(|event| match event {
+            Event::ClusterRecovered { former_revision, .. } => Some(*former_revision),
+            _ => None,
+        })
+    }
 }
 
 impl Event {
@@ -359,8 +381,10 @@ impl Event {
             | Self::ReleasePrefetched { group, .. }
             | Self::PrefetchFailed { group, .. } => Some(group),
             Self::ClusterInitialized { .. }
+            | Self::ClusterRecovered { .. }
             | Self::PeerAdded { .. }
             | Self::PeerRemoved { .. }
+            | Self::PeerMoved { .. }
             | Self::ChannelCreated { .. }
             | Self::ChannelDeleted { .. }
             | Self::ReleasePromoted { .. }

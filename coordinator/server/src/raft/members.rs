@@ -48,8 +48,8 @@ impl Addresses {
         &self.clients
     }
 
-    /// Drops connections to peers that aren't members any more, for as long as openraft runs.
-    pub(super) async fn forget_who_left(self) {
+    /// Keeps connections to where the members are, and to nobody else, for as long as openraft runs.
+    pub(super) async fn follow_members(self) {
         let mut metrics = self.raft.server_metrics();
         let mut last = None;
         while metrics.changed().await.is_ok() {
@@ -57,9 +57,8 @@ impl Addresses {
             if last.as_ref() == Some(&membership) {
                 continue;
             }
-            let addresses: Vec<_> = membership.nodes().map(|(_, node)| node.grpc_addr.clone()).collect();
-            let peers: Vec<_> = membership.nodes().map(|(id, _)| PeerId(*id)).collect();
-            self.clients.retain(&addresses, &peers);
+            let peers = membership.nodes().map(|(id, node)| (PeerId(*id), node.grpc_addr.clone())).collect();
+            self.clients.keep_to(peers);
             last = Some(membership);
         }
     }
