@@ -24,6 +24,14 @@ fn one_peers_data_becomes_a_new_cluster_that_the_old_peers_are_refused_by() {
     for number in 0..10 {
         done(&peers.rollcall(&["channel", "create", &format!("kept-{number}")]));
     }
+    let agent = peers.start_agent("node-1");
+    let programs = peers.programs.clone();
+    let connected = |endpoints: &str| {
+        let output = rollcall(&programs, endpoints, &["-o", "json", "node", "list"]);
+        let nodes: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        nodes["items"][0]["presence"] == "connected"
+    };
+    eventually("the agent has a session", || connected(&peers.endpoints()).then_some(()));
     let old_cluster = peers.ask(&["cluster", "status"])["cluster_id"].clone();
     let first = peers.peer_at(&peers.machines[0].grpc);
     let revision = peers.ask(&["cluster", "status"])["revision"].as_u64().unwrap();
@@ -49,6 +57,8 @@ fn one_peers_data_becomes_a_new_cluster_that_the_old_peers_are_refused_by() {
     let status = || ask(&peers.programs, &new, &["cluster", "status", "--stale"]);
     eventually("it leads", || (status()["condition"] == "serving").then_some(()));
     assert_eq!(status()["peers"].as_array().unwrap().len(), 1);
+    let has_agent = || connected(&new).then_some(());
+    eventually("the agent of the old cluster has come over", has_agent);
     let channels = ask(&peers.programs, &new, &["channel", "list"])["items"].as_array().unwrap().len();
     assert_eq!(channels, 11, "ten, and the one that every cluster has");
     let event = ask(&peers.programs, &new, &["events"])["items"].as_array().unwrap().clone();
@@ -72,6 +82,9 @@ fn one_peers_data_becomes_a_new_cluster_that_the_old_peers_are_refused_by() {
     let names = |endpoints: &str| ask(&peers.programs, endpoints, &["channel", "list"]).to_string();
     assert!(names(&new).contains("of-the-new") && !names(&new).contains("of-the-old"));
     assert!(names(&old).contains("of-the-old") && !names(&old).contains("of-the-new"));
+    // The agent that has come over doesn't go back, though it may try there.
+    assert!(!connected(&old), "it serves one cluster");
+    eventually("it stays", has_agent);
     let (second, third) = (peers.machines[1].grpc.clone(), peers.machines[2].grpc.clone());
     let said = fails(&rollcall(&peers.programs, &new, &["cluster", "add-peer", &second]), 1);
     assert!(said.contains("belongs to cluster") && said.contains("move its data directory away"), "{said}");
@@ -91,6 +104,7 @@ fn one_peers_data_becomes_a_new_cluster_that_the_old_peers_are_refused_by() {
     peers.machines[0].kill();
     done(&peers.rollcall(&["--timeout", "30s", "channel", "create", "after"]));
     assert_eq!(peers.channels().len(), 13);
+    drop(agent);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rollcall_jepsen::agent::{Agent, AgentConfig};
 use rollcall_jepsen::binaries::Binaries;
 use rollcall_jepsen::ports::free_port;
 use rollcall_jepsen::process::Process;
@@ -153,6 +154,15 @@ impl Peers {
         ask(&self.programs, &self.endpoints(), arguments)
     }
 
+    /// An agent without a service, told of all peers.
+    pub fn start_agent(&self, name: &str) -> Agent {
+        let endpoints = self.machines.iter().map(|machine| machine.grpc.clone()).collect();
+        let config = AgentConfig { name: name.to_owned(), endpoints, data_dir: PathBuf::new(), service: Vec::new() };
+        let mut agent = Agent::create(self.run.folder(name).unwrap(), self.programs.node.clone(), config).unwrap();
+        agent.start().unwrap();
+        agent
+    }
+
     pub fn start(&mut self, index: usize) {
         self.machines[index].start(&self.programs);
     }
@@ -194,6 +204,15 @@ impl Peers {
         let names =
             list["items"].as_array().unwrap().iter().map(|channel| channel["name"].as_str().unwrap().to_owned());
         names.collect()
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.run.keep();
+            eprintln!("all logs and data: {}", self.run.path().display());
+        }
     }
 }
 

@@ -75,6 +75,7 @@ impl State {
         // Cluster time goes on where it stood, as after any time without a leader.
         let now = Stamp { cluster_time: self.now.cluster_time, wall_time };
         let former = self.cluster_id;
+        self.former_clusters.extend(former);
         (self.now, self.revision, self.cluster_id) = (now, revision, Some(recovery.cluster_id));
         let peer = recovery.peer.unwrap_or(PeerId(revision.0));
         let given_up: Vec<PeerId> = self.peers.keys().copied().filter(|id| *id != peer).collect();

@@ -133,7 +133,7 @@ impl Consensus {
     /// lead.
     pub(super) fn live_peers(&self) -> BTreeSet<PeerId> {
         let heard = self.inner.raft.metrics().borrow_watched().heartbeat.clone().unwrap_or_default();
-        let lately = Duration::from_millis(self.inner.tuning.election_min_ms);
+        let lately = Duration::from_millis(self.inner.tuning.election_max_ms);
         let live = heard.iter().filter(|(_, heard)| heard.as_ref().is_some_and(|heard| heard.elapsed() <= lately));
         let me = self.leads().then(|| self.peer_id());
         live.map(|(id, _)| PeerId(*id)).chain(me).collect()
