@@ -4,7 +4,7 @@
 
 mod peer_care;
 
-use peer_care::{Machine, Peers, ask, done, eventually, fails, rollcall};
+use peer_care::{Machine, Peers, ask, done, eventually, fails, rollcall, status};
 use serde_json::Value;
 
 /// What the numbers of a recovered cluster begin at.
@@ -29,12 +29,12 @@ fn one_peers_data_becomes_a_new_cluster_that_the_old_peers_are_refused_by() {
     let connected = |endpoints: &str| {
         let output = rollcall(&programs, endpoints, &["-o", "json", "node", "list"]);
         let nodes: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        nodes["items"][0]["presence"] == "connected"
+        nodes["items"][0]["presence"] == "present"
     };
     eventually("the agent has a session", || connected(&peers.endpoints()).then_some(()));
-    let old_cluster = peers.ask(&["cluster", "status"])["cluster_id"].clone();
+    let old_cluster = peers.status()["cluster_id"].clone();
     let first = peers.peer_at(&peers.machines[0].grpc);
-    let revision = peers.ask(&["cluster", "status"])["revision"].as_u64().unwrap();
+    let revision = peers.status()["revision"].as_u64().unwrap();
     let dir = peers.machines[0].dir.display().to_string();
     let said = fails(&peers.rollcall(&recover(&dir, true)), 1);
     assert!(said.contains("in use by another process"), "not while the peer runs: {said}");
@@ -54,8 +54,7 @@ fn one_peers_data_becomes_a_new_cluster_that_the_old_peers_are_refused_by() {
 
     peers.start(0);
     let new = peers.machines[0].grpc.clone();
-    let status = || ask(&peers.programs, &new, &["cluster", "status", "--stale"]);
-    eventually("it leads", || (status()["condition"] == "serving").then_some(()));
+    let status = || status(&peers.programs, &new);
     assert_eq!(status()["peers"].as_array().unwrap().len(), 1);
     let has_agent = || connected(&new).then_some(());
     eventually("the agent of the old cluster has come over", has_agent);
@@ -70,11 +69,7 @@ fn one_peers_data_becomes_a_new_cluster_that_the_old_peers_are_refused_by() {
     peers.start(1);
     peers.start(2);
     let old = [&peers.machines[1], &peers.machines[2]].map(|machine| machine.grpc.as_str()).join(",");
-    eventually("the old ones have a leader", || {
-        let output = rollcall(&peers.programs, &old, &["-o", "json", "cluster", "status"]);
-        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
-        (status["condition"] == "serving").then(|| assert_eq!(status["cluster_id"], old_cluster))
-    });
+    assert_eq!(peer_care::status(&peers.programs, &old)["cluster_id"], old_cluster);
     done(&rollcall(&peers.programs, &old, &["channel", "create", "of-the-old"]));
     eventually("they are refused", || peers.machines[0].log_text().contains("refused a peer's message").then_some(()));
     assert!(peers.machines[0].log_text().contains(old_cluster.as_str().unwrap()), "and it is said whose they are");

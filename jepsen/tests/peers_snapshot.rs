@@ -5,7 +5,7 @@
 mod peer_care;
 
 use peer_care::writer::{Writers, assert_none_failed_or_lost};
-use peer_care::{Peers, ask, done, eventually, fails, rollcall};
+use peer_care::{Peers, ask, done, fails, rollcall, status};
 use serde_json::Value;
 
 #[test]
@@ -37,7 +37,7 @@ fn a_snapshot_saved_while_others_write_is_whole_and_makes_a_new_cluster() {
     assert!(said.contains("is there already"), "{said}");
 
     // Everybody is gone, and the file is all that is left.
-    let cluster = peers.ask(&["cluster", "status"])["cluster_id"].clone();
+    let cluster = peers.status()["cluster_id"].clone();
     peers.machines.iter_mut().for_each(peer_care::Machine::kill);
     let mut machine = peers.new_machine();
     let (data_dir, address) = (machine.dir.display().to_string(), machine.grpc.clone());
@@ -52,11 +52,7 @@ fn a_snapshot_saved_while_others_write_is_whole_and_makes_a_new_cluster() {
 
     machine.start(&peers.programs);
     let new = |arguments: &[&str]| ask(&peers.programs, &address, arguments);
-    eventually("it leads", || {
-        let output = rollcall(&peers.programs, &address, &["-o", "json", "cluster", "status"]);
-        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
-        (status["condition"] == "serving" && status["cluster_id"] == made["cluster_id"]).then_some(())
-    });
+    assert_eq!(status(&peers.programs, &address)["cluster_id"], made["cluster_id"]);
     let channels = new(&["channel", "list"])["items"].as_array().unwrap().len() as u64;
     assert_eq!(channels, contents["counts"]["channels"].as_u64().unwrap());
     assert_eq!(new(&["freeze", "list"])["items"][0]["freeze_id"], made["freeze_id"]);

@@ -9,9 +9,11 @@ use std::time::Duration;
 use peer_care::writer::{Writers, assert_none_failed_or_lost, longest_gap};
 use peer_care::{Peers, done, eventually, fails};
 
-/// Below the shortest time without a leader's word after which peers elect another: whoever stopped has handed over.
-/// Each write is a process of the operator's command.
-const GAP_OF_A_HAND_OVER: Duration = Duration::from_millis(900);
+/// The shortest silence of a leader after which another is elected. Whoever is followed by a leader sooner has handed over.
+const EARLIEST_ELECTION: Duration = Duration::from_millis(900);
+
+/// BOUND: without any write, each of which is a process of the operator's command, on a machine that is busy.
+const LONGEST_GAP: Duration = Duration::from_secs(5);
 
 fn writers(peers: &Peers) -> Writers {
     let endpoints: Vec<_> = peers.machines.iter().map(|machine| machine.grpc.clone()).collect();
@@ -24,6 +26,16 @@ fn go_on(peers: &Peers, writes: usize) {
     eventually("writes go on", || (peers.channels().len() >= before + writes).then_some(()));
 }
 
+/// How long after a peer was told to stop another one led, by their logs.
+fn hand_over_of(peers: &Peers, stopped: usize) -> Duration {
+    let told = peers.machines[stopped].logged("stopping").pop().unwrap();
+    eventually("somebody else leads", || {
+        let others = peers.machines.iter().enumerate().filter(|(index, _)| *index != stopped);
+        let led = others.flat_map(|(_, machine)| machine.logged("a peer leads")).filter(|at| *at > told).min()?;
+        Some(led - told)
+    })
+}
+
 #[test]
 fn each_peer_stopped_and_started_in_turn_costs_no_request() {
     let mut peers = Peers::of(3);
@@ -32,8 +44,14 @@ fn each_peer_stopped_and_started_in_turn_costs_no_request() {
     go_on(&peers, 10);
     // The leader first; the one that takes over is stopped as a leader too.
     for index in [leader, (leader + 1) % 3, (leader + 2) % 3] {
+        let led = peers.await_leader() == index;
         let took = peers.machines[index].stop();
-        assert!(took < Duration::from_secs(5), "{took:?}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        if led {
+            let handed_over = hand_over_of(&peers, index);
+            println!("handed over within {handed_over:?}");
+            assert!(handed_over < EARLIEST_ELECTION, "{handed_over:?}: somebody waited for an election");
+        }
         go_on(&peers, 10);
         peers.start(index);
         peers.await_leader();
@@ -43,7 +61,7 @@ fn each_peer_stopped_and_started_in_turn_costs_no_request() {
     assert_none_failed_or_lost(&writes, &peers.channels());
     let gap = longest_gap(&writes);
     println!("{} writes, none failed, the longest gap {gap:?}", writes.len());
-    assert!(gap < GAP_OF_A_HAND_OVER, "{gap:?} without a write: somebody waited for an election");
+    assert!(gap < LONGEST_GAP, "{gap:?} without a write");
 }
 
 #[test]
@@ -89,7 +107,7 @@ fn a_peer_whose_address_changes_tells_the_others_and_takes_part() {
         peers.start(index);
         let new = peers.machines[index].grpc.clone();
         eventually("the others know where it is", || {
-            let status = peers.ask(&["cluster", "status"]);
+            let status = peers.status();
             let peers = status["peers"].as_array().unwrap().clone();
             peers.iter().any(|it| it["peer_id"] == id.as_str() && it["address"] == new.as_str()).then_some(())
         });
@@ -98,7 +116,7 @@ fn a_peer_whose_address_changes_tells_the_others_and_takes_part() {
         let moved =
             events.as_array().unwrap().iter().filter(|event| event["kind"] == "peer_moved").next_back().unwrap();
         assert!(moved["message"].as_str().unwrap().contains(&new), "{moved}");
-        assert!(!peers.ask(&["cluster", "status"]).to_string().contains(&old));
+        assert!(!peers.status().to_string().contains(&old));
         // It counts: without it there would be no majority.
         peers.machines[others_lost].kill();
         done(&peers.rollcall(&["--timeout", "30s", "channel", "create", &format!("moved-{index}")]));
@@ -123,7 +141,7 @@ fn a_copied_data_directory_does_not_take_a_peers_place() {
     twin.start(&peers.programs);
     assert_eq!(twin.await_end(), "exit status: 1", "one of the two must end");
     assert!(twin.log_text().contains("its data directory was copied"), "{}", twin.log_text());
-    assert!(peers.ask(&["cluster", "status"]).to_string().contains(&address));
+    assert!(peers.status().to_string().contains(&address));
     assert_eq!(peers.ask(&["events"]).to_string().matches("peer_moved").count(), 0);
     assert!(peers.machines[copied].is_running());
 }

@@ -87,6 +87,20 @@ impl Machine {
         self.grpc = format!("127.0.0.1:{}", free_port().unwrap());
     }
 
+    /// At what time of the day lines with these words were logged.
+    pub fn logged(&self, words: &str) -> Vec<Duration> {
+        let text = self.log_text();
+        let lines = text.lines().filter(|line| line.contains("rollcall_coordinator") && line.contains(words));
+        // Of a line only the time of its day counts: 2026-11-30T21:29:31.486612Z
+        let at = |line: &str| {
+            let clock = line.get(11..26)?;
+            let mut parts = clock.split(':').map(|part| part.parse::<f64>().ok());
+            let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
+            Some(Duration::from_secs_f64(hours * 3_600.0 + minutes * 60.0 + seconds))
+        };
+        lines.filter_map(at).collect()
+    }
+
     pub fn log_text(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -171,8 +185,7 @@ impl Peers {
     pub fn await_leader(&self) -> usize {
         let expected = self.machines.iter().filter(|machine| machine.is_running()).count();
         eventually("a leader hears of everybody", || {
-            let output = self.rollcall(&["-o", "json", "cluster", "status"]);
-            let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+            let status = self.status();
             let peers = status["peers"].as_array()?;
             let reached = peers.iter().filter(|peer| peer["reachable"] == true).count();
             let leader = peers.iter().find(|peer| peer["leader"] == true)?["address"].as_str()?.to_owned();
@@ -182,9 +195,14 @@ impl Peers {
         })
     }
 
+    /// How the peers stand.
+    pub fn status(&self) -> Value {
+        status(&self.programs, &self.endpoints())
+    }
+
     /// Peers that vote, by id.
     pub fn voters(&self) -> Vec<u64> {
-        let status = self.ask(&["cluster", "status"]);
+        let status = self.status();
         let peers = status["peers"].as_array().unwrap();
         let voters = peers.iter().filter(|peer| peer["voter"] == true);
         voters.map(|peer| peer["peer_id"].as_str().unwrap().parse().unwrap()).collect()
@@ -192,7 +210,7 @@ impl Peers {
 
     /// The id of the peer at an address.
     pub fn peer_at(&self, address: &str) -> String {
-        let status = self.ask(&["cluster", "status"]);
+        let status = self.status();
         let peers = status["peers"].as_array().unwrap().clone();
         let found =
             peers.iter().find(|peer| peer["address"] == address).unwrap_or_else(|| panic!("{address}: {status}"));
@@ -230,6 +248,15 @@ pub fn ask(programs: &Binaries, endpoints: &str, arguments: &[&str]) -> Value {
     let output = rollcall(programs, endpoints, &all);
     done(&output);
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// How the peers stand, once one of them says that a leader serves: between two leaders there is none for a moment.
+pub fn status(programs: &Binaries, endpoints: &str) -> Value {
+    eventually("a leader serves", || {
+        let output = rollcall(programs, endpoints, &["-o", "json", "cluster", "status"]);
+        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (status["condition"] == "serving").then_some(status)
+    })
 }
 
 /// It ended with 0; what it printed.

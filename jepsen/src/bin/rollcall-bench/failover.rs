@@ -122,7 +122,7 @@ async fn look_whole(api: &Api) -> Result<String> {
     let channel = connect(&leader.address).await?;
     let request = v1::ListNodesRequest { page_size: 100, ..Default::default() };
     let nodes = NodeServiceClient::new(channel).list(request).await?.into_inner().nodes;
-    let present = nodes.iter().filter(|node| node.presence == "connected").count();
+    let present = nodes.iter().filter(|node| node.presence == "present").count();
     if present != AGENTS {
         bail!("{present} nodes are there");
     }
