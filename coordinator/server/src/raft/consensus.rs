@@ -164,11 +164,15 @@ impl Consensus {
             dir,
         };
         let inner = Arc::new(inner);
-        let this = Self { inner: inner.clone() };
-        let announce = this.clone().announce(inner.address.clone());
         let settle = settle_when_leading(Arc::downgrade(&inner), inner.leadership.clone());
-        inner.lock_tasks().extend([tokio::spawn(settle), tokio::spawn(announce)]);
-        Ok(this)
+        inner.lock_tasks().push(tokio::spawn(settle));
+        Ok(Self { inner })
+    }
+
+    /// Has the others know where this peer is now, for as long as it takes.
+    pub(super) fn begin_to_announce(&self) {
+        let announce = self.clone().announce(self.inner.address.clone());
+        self.inner.lock_tasks().push(tokio::spawn(announce));
     }
 
     /// Which cluster this is.

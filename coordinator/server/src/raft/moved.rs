@@ -31,12 +31,16 @@ const ANNOUNCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Consensus {
-    /// Has the cluster know that this peer is reached at `address`. Returns once it does, or nobody will ever ask.
+    /// Has the cluster know that this peer is reached at `address`. Returns once it does. Not for a peer that is just
+    /// being taken in: whoever does that knows where it is.
     pub(super) async fn announce(self, address: String) {
         let me = self.peer_id();
-        if self.inner.addresses.address(me).is_none() {
-            // Whoever takes it in knows where it is.
-            return;
+        // openraft tells what is on disk a moment after it was started.
+        let mut metrics = self.inner.raft.server_metrics();
+        while self.inner.addresses.address(me).is_none() {
+            if metrics.changed().await.is_err() {
+                return;
+            }
         }
         let mut leadership = self.leadership();
         let mut told = None;

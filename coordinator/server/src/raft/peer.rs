@@ -61,7 +61,7 @@ impl Peer {
         let peer = Self { inner: Arc::new(Inner { config, dir, running, becoming: Mutex::new(()) }) };
         match identity {
             Some(identity) => {
-                peer.run_as(identity).await?;
+                peer.run_as(identity).await?.begin_to_announce();
             }
             None => tracing::info!(
                 address = peer.address(),
