@@ -98,6 +98,13 @@ impl Api {
         self.call(async |channel| ClusterServiceClient::new(channel).status(within(request)).await).await
     }
 
+    /// What the first peer knows of the cluster itself, in one try.
+    pub async fn cluster_now(&self) -> Option<v1::ClusterStatusResponse> {
+        let request = v1::ClusterStatusRequest { options: Some(v1::ReadOptions { stale: true }) };
+        let channel = self.channels.first()?.clone();
+        Some(ClusterServiceClient::new(channel).status(within(request)).await.ok()?.into_inner())
+    }
+
     /// The address of the peer that leads.
     pub async fn leader_address(&self) -> Result<String> {
         let status = self.cluster(false).await?;

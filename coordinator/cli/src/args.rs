@@ -3,6 +3,7 @@
 //!
 //! Precedence of a setting: option, environment, config file, default.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -130,7 +131,7 @@ pub enum Command {
     /// Care for the peers
     #[command(subcommand)]
     Cluster(commands::cluster::ClusterCommand),
-    /// Look into the snapshots of peers
+    /// Save, look into, and restore snapshots of the cluster
     #[command(subcommand)]
     Snapshot(commands::snapshot::SnapshotCommand),
     Doctor(commands::doctor::DoctorArgs),
@@ -178,6 +179,26 @@ pub struct ListArgs {
     pub limit: Option<usize>,
 }
 
+/// What makes a new cluster of one peer's files on this machine.
+#[derive(Debug, Clone, Args)]
+pub struct RefoundArgs {
+    /// The peer's own folder
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: PathBuf,
+
+    /// How others reach the peer [default: as before; of a snapshot: to be said here or when it is started]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub advertise: Option<String>,
+
+    /// Why, for the audit trail
+    #[arg(long, env = "ROLLCALL_REASON", hide_env_values = true, value_name = "TEXT")]
+    pub reason: Option<String>,
+
+    /// Who you are, for the audit trail; unless it is said, this user at this host
+    #[arg(long, env = "ROLLCALL_ACTOR", hide_env_values = true, value_name = "NAME")]
+    pub actor: Option<String>,
+}
+
 /// The target of a rollout.
 #[derive(Debug, Clone, Args)]
 pub struct TargetArgs {
@@ -196,6 +217,20 @@ pub struct DigestArgs {
     /// The BLAKE3 digest that the release must have, as 64 hexadecimal digits
     #[arg(long, value_name = "DIGEST")]
     pub digest: Option<Digest>,
+}
+
+impl RefoundArgs {
+    /// As the coordinator's binary takes them.
+    pub fn into_arguments(self) -> Vec<OsString> {
+        let mut arguments = vec!["--data-dir".into(), self.data_dir.into_os_string()];
+        let actor = self.actor.filter(|actor| !actor.is_empty()).unwrap_or_else(crate::client::operator);
+        for (option, value) in [("--advertise", self.advertise), ("--reason", self.reason), ("--actor", Some(actor))] {
+            if let Some(value) = value {
+                arguments.extend([option.into(), value.into()]);
+            }
+        }
+        arguments
+    }
 }
 
 impl DigestArgs {

@@ -227,6 +227,13 @@ pub enum Command {
         /// How each voter does.
         standings: Vec<(PeerId, PeerStanding)>,
     },
+    /// A peer is reached elsewhere from now on.
+    MovePeer {
+        /// Which one.
+        peer: PeerId,
+        /// `host:port` of its gRPC.
+        address: String,
+    },
 }
 
 /// What an operator can say to a rollout.

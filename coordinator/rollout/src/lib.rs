@@ -39,7 +39,7 @@ mod schedule;
 mod state;
 mod waiting_on;
 
-pub use apply::Applied;
+pub use apply::{Applied, Recovered, Recovery, recovered_revision};
 pub use audit::{ChainHead, ChainedRecord, canonical_bytes};
 pub use check::{Violation, check};
 pub use command::{Command, RolloutVerb};

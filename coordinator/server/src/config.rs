@@ -4,7 +4,7 @@ use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use crate::raft::Tuning;
@@ -18,16 +18,16 @@ const DEFAULT_HTTP: &str = "127.0.0.1:7480";
 #[command(name = "rollcall-coordinator", version, about, long_about = None, after_help = EXAMPLE)]
 pub struct Args {
     /// TOML file with any of: data_dir, grpc, advertise, http, machine_id, history_revisions.
-    #[arg(long, value_name = "FILE", env = "ROLLCALL_CONFIG")]
+    #[arg(long, global = true, value_name = "FILE", env = "ROLLCALL_CONFIG")]
     pub config: Option<PathBuf>,
     /// This peer's own folder: its log, its snapshots, its identity [default: /var/lib/rollcall-coordinator].
-    #[arg(long, value_name = "DIR", env = "ROLLCALL_DATA_DIR")]
+    #[arg(long, global = true, value_name = "DIR", env = "ROLLCALL_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// Where to listen for gRPC: agents, operators and the other peers [default: 127.0.0.1:7400].
     #[arg(long, value_name = "HOST:PORT", env = "ROLLCALL_GRPC")]
     pub grpc: Option<String>,
     /// How the others reach it [default: the address of --grpc].
-    #[arg(long, value_name = "HOST:PORT", env = "ROLLCALL_ADVERTISE")]
+    #[arg(long, global = true, value_name = "HOST:PORT", env = "ROLLCALL_ADVERTISE")]
     pub advertise: Option<String>,
     /// Where to listen for HTTP: status page, metrics, probes [default: 127.0.0.1:7480].
     #[arg(long, value_name = "HOST:PORT", env = "ROLLCALL_HTTP")]
@@ -52,9 +52,50 @@ pub struct Args {
 /// What the binary does beside running a peer.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Look into snapshots.
+    /// Look into snapshots, and restore them.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Where a majority of the peers is lost for good.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+}
+
+/// What is done with the data directory of a stopped peer.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Make a new cluster of this peer's data, of which the other peers are no members.
+    #[command(after_help = "\
+Example: what this peer has, and what would be made of it; then to do it
+  rollcall-coordinator cluster recover --data-dir /var/lib/rollcall
+  rollcall-coordinator cluster recover --data-dir /var/lib/rollcall --force")]
+    Recover {
+        /// Do it: the other peers' data counts for nothing from then on.
+        #[arg(long)]
+        force: bool,
+        /// For the audit trail.
+        #[command(flatten)]
+        origin: Origin,
+    },
+}
+
+/// Who does something, and why: for the audit trail.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Origin {
+    /// Who does it.
+    #[arg(long, value_name = "NAME", default_value = "rollcall-coordinator", env = "ROLLCALL_ACTOR")]
+    pub actor: String,
+    /// Why.
+    #[arg(long, value_name = "TEXT", env = "ROLLCALL_REASON")]
+    pub reason: Option<String>,
+}
+
+/// What the new cluster is made with.
+#[derive(Debug, Clone)]
+pub struct RefoundArgs {
+    /// How others reach its peer; none: as before.
+    pub advertise: Option<String>,
+    /// For the audit trail.
+    pub origin: Origin,
 }
 
 /// What is done with a snapshot's file. No peer needs to run, or is disturbed.
@@ -66,6 +107,18 @@ pub enum SnapshotCommand {
         /// The file.
         #[arg(value_name = "FILE")]
         file: PathBuf,
+    },
+    /// Make a new cluster of one peer from a file, in an empty data directory.
+    #[command(after_help = "\
+Example:
+  rollcall-coordinator snapshot restore /backup/rollcall.snap --data-dir /var/lib/rollcall --advertise 10.0.0.1:7400")]
+    Restore {
+        /// The file.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// For the audit trail.
+        #[command(flatten)]
+        origin: Origin,
     },
 }
 

@@ -14,6 +14,7 @@ mod leader;
 pub mod logging;
 mod metrics;
 pub mod raft;
+pub mod refound;
 mod services;
 mod sessions;
 pub mod storage;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use rollcall_coordinator::config::{Args, Command, Config, SnapshotCommand};
-use rollcall_coordinator::{app, inspect, logging};
+use rollcall_coordinator::config::{Args, ClusterCommand, Command, Config, Origin, RefoundArgs, SnapshotCommand};
+use rollcall_coordinator::{app, inspect, logging, refound};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The state is persistent maps: millions of small nodes that are made and dropped. glibc's allocator searches and merges
@@ -31,9 +31,28 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is done to files while no peer runs on them; what came of it, as JSON.
+fn offline(args: &Args, command: &Command) -> anyhow::Result<serde_json::Value> {
+    let refounding = |origin: &Origin| {
+        let Config { data_dir, advertise, .. } = Config::load(args)?;
+        anyhow::Ok((data_dir, RefoundArgs { advertise, origin: origin.clone() }))
+    };
+    Ok(match command {
+        Command::Snapshot(SnapshotCommand::Inspect { file }) => inspect::snapshot(file)?,
+        Command::Snapshot(SnapshotCommand::Restore { file, origin }) => {
+            let (data_dir, refounding) = refounding(origin)?;
+            refound::snapshot(file, &data_dir, refounding)?
+        }
+        Command::Cluster(ClusterCommand::Recover { force, origin }) => {
+            let (data_dir, refounding) = refounding(origin)?;
+            refound::peer(&data_dir, refounding, *force)?
+        }
+    })
+}
+
 fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(Command::Snapshot(SnapshotCommand::Inspect { file })) = &args.command {
-        return Ok(writeln!(std::io::stdout(), "{}", inspect::snapshot(file)?)?);
+    if let Some(command) = &args.command {
+        return Ok(writeln!(std::io::stdout(), "{}", offline(args, command)?)?);
     }
     logging::init(&args.log, args.log_format)?;
     let config = Config::load(args)?;

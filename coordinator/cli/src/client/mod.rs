@@ -20,6 +20,7 @@ use tracing::debug;
 
 pub use address::PeerAddress;
 pub use services::{channels, clusters, events, groups, nodes, rollouts, tokens, windows};
+pub use write::operator;
 
 use crate::args::ReadArgs;
 use crate::config::Config;
@@ -104,6 +105,9 @@ impl Client {
                     return Err(self.give_up(&attempts, request.request_id()));
                 }
             }
+            if let Some(refusal) = attempts.all_blank() {
+                return Err(refusal);
+            }
             tokio::time::sleep(backoff.min(attempts.remaining())).await;
             backoff = (backoff * 2).min(LONGEST_BACKOFF);
         }
@@ -123,6 +127,8 @@ impl Client {
         loop {
             let missing = match self.attempt(0, &attempts, request.clone(), &send).await {
                 Verdict::Answer(answer) => return answer,
+                // Nobody else is asked, so it is the answer.
+                Verdict::NoAnswer(Missing::Blank(refusal)) => return Err(refusal),
                 Verdict::NoAnswer(missing) => missing,
             };
             let is_certainly_unsent = matches!(missing, Missing::Unreachable(_));
@@ -213,6 +219,18 @@ impl Attempts {
         }
     }
 
+    /// The refusal of the peers, where all of them were asked and none belongs to a cluster: nobody is left who might.
+    fn all_blank(&mut self) -> Option<Failure> {
+        let is_blank = |missing: &Option<Missing>| matches!(missing, Some(Missing::Blank(_)));
+        if !self.last.iter().all(is_blank) {
+            return None;
+        }
+        self.last.drain(..).flatten().find_map(|missing| match missing {
+            Missing::Blank(refusal) => Some(refusal),
+            _ => None,
+        })
+    }
+
     fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -254,6 +272,7 @@ pub fn is_compacted(failure: &Failure) -> bool {
 pub fn refusal_of_stream(status: Status) -> Result<(), Failure> {
     match judge::<()>(status) {
         Verdict::Answer(answer) => answer,
+        Verdict::NoAnswer(Missing::Blank(refusal)) => Err(refusal),
         Verdict::NoAnswer(missing) => {
             debug!(?missing, "a stream broke");
             Ok(())

@@ -7,8 +7,8 @@ use rollcall_proto::v1::{
     ListChannelsRequest, ListEventsRequest, ListFreezesRequest, ListGroupsRequest, ListNodesRequest,
     ListQuarantineRequest, ListRolloutsRequest, ListTokensRequest, ListWindowsRequest, PlanRolloutRequest,
     PromoteRequest, QuarantineRequest, ReleaseNodeRequest, RemoveNodeRequest, RemovePeerRequest, RemoveWindowRequest,
-    ReplaceNodeRequest, RevokeTokenRequest, RolloutVerbRequest, SetHealthRequest, StartRolloutRequest,
-    TransferLeaderRequest, UndoRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
+    ReplaceNodeRequest, RevokeTokenRequest, RolloutVerbRequest, SaveSnapshotRequest, SetHealthRequest,
+    StartRolloutRequest, TransferLeaderRequest, UndoRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
 };
 
 /// A request of the API.
@@ -57,7 +57,7 @@ macro_rules! changes_of_peers {
 }
 
 reads! {
-    AuditRequest, ClusterStatusRequest, DoctorRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest, ListChannelsRequest, ListEventsRequest, ListFreezesRequest, ListGroupsRequest, ListNodesRequest, ListQuarantineRequest, ListRolloutsRequest, ListTokensRequest, ListWindowsRequest, PlanRolloutRequest, WatchEventsRequest, WatchRolloutRequest,
+    AuditRequest, ClusterStatusRequest, DoctorRequest, ExplainRequest, GetGroupRequest, GetNodeRequest, GetRolloutRequest, ListChannelsRequest, ListEventsRequest, ListFreezesRequest, ListGroupsRequest, ListNodesRequest, ListQuarantineRequest, ListRolloutsRequest, ListTokensRequest, ListWindowsRequest, PlanRolloutRequest, SaveSnapshotRequest, WatchEventsRequest, WatchRolloutRequest,
 }
 
 writes! {

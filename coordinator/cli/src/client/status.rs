@@ -26,6 +26,8 @@ pub enum Missing {
     Unreachable(String),
     /// The peer certainly didn't put it into the log.
     NoLeader(String),
+    /// The peer belongs to no cluster: what it was started for hasn't happened yet. Another one may belong to one.
+    Blank(Failure),
     /// The peer can't do it yet, and will soon.
     NotNow(String),
     /// The connection broke, or the peer can't tell what became of it.
@@ -38,6 +40,7 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(why) | Self::NoLeader(why) | Self::NotNow(why) => f.write_str(why),
+            Self::Blank(refusal) => refusal.fmt(f),
             Self::OutcomeUnknown(why) => write!(f, "outcome unknown: {why}"),
             Self::Silent => f.write_str("took the call and gave no answer in time"),
         }
@@ -61,6 +64,7 @@ pub fn judge<T>(status: Status) -> Verdict<T> {
             Verdict::NoAnswer(Missing::NoLeader(message_of(&status)))
         }
         (Code::Unavailable, _) => Verdict::NoAnswer(Missing::NotNow(message_of(&status))),
+        (code, "not_initialized") => Verdict::NoAnswer(Missing::Blank(refusal(code, reason, message_of(&status)))),
         (_, COMPACTED) => Verdict::Answer(Err(compacted(&status, reason))),
         (code, _) => Verdict::Answer(Err(refusal(code, reason, message_of(&status)))),
     }

@@ -21,7 +21,7 @@ impl WriteArgs {
 }
 
 /// Who asks, unless they say so: `user@host`, as the operating system knows them.
-fn operator() -> String {
+pub fn operator() -> String {
     let uid = geteuid();
     let user = match User::from_uid(uid) {
         Ok(Some(user)) => user.name,

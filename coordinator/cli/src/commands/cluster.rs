@@ -1,14 +1,17 @@
 //! `rollcall cluster`: care for the peers.
 
+use std::ffi::{OsStr, OsString};
+
 use clap::Subcommand;
 use rollcall_proto::v1;
 
 use crate::app::App;
-use crate::args::{ReadArgs, WriteArgs};
+use crate::args::{ReadArgs, RefoundArgs, WriteArgs};
 use crate::client::{PeerAddress, clusters, read_options};
+use crate::commands::local;
 use crate::failure::{Exit, Outcome};
 use crate::output::View as _;
-use crate::view::{At, ClusterView, PeerView, PeersView};
+use crate::view::{At, ClusterView, PeerView, PeersView, RefoundedView};
 
 /// What can be done to the peers.
 #[derive(Debug, Subcommand)]
@@ -48,6 +51,19 @@ Example:
         #[command(flatten)]
         write: WriteArgs,
     },
+    /// A majority is lost for good: make a new cluster of one stopped peer's data, on its machine
+    #[command(after_help = "\
+Example:
+  rollcall cluster recover --data-dir /var/lib/rollcall            what the peer has, and what would be made of it
+  rollcall cluster recover --data-dir /var/lib/rollcall --force
+  … then start rollcall-coordinator there, and `cluster add-peer` for the others")]
+    Recover {
+        #[command(flatten)]
+        refound: RefoundArgs,
+        /// Do it: the other peers' data counts for nothing from then on
+        #[arg(long)]
+        force: bool,
+    },
     /// Hand leadership to another peer
     #[command(after_help = "Example:\n  rollcall cluster transfer-leader 2")]
     TransferLeader {
@@ -64,6 +80,7 @@ pub async fn run(command: ClusterCommand, app: &App) -> Outcome {
         ClusterCommand::Status { read } => status(&read, app).await,
         ClusterCommand::AddPeer { address, write } => add_peer(&address, write, app).await,
         ClusterCommand::RemovePeer { peer_id, write } => remove_peer(peer_id, write, app).await,
+        ClusterCommand::Recover { refound, force } => recover(refound, force, app).await,
         ClusterCommand::TransferLeader { peer_id } => transfer_leader(peer_id, app).await,
     }
 }
@@ -116,6 +133,18 @@ async fn remove_peer(peer_id: u64, write: WriteArgs, app: &App) -> Outcome {
     let peers = response.peers.into_iter().map(PeerView::from).collect();
     let view = PeersView { cluster_id: None, peer_id: Some(peer_id.to_string()), peers };
     show(&view, &format!("peer {peer_id} removed"), app)
+}
+
+async fn recover(refound: RefoundArgs, force: bool, app: &App) -> Outcome {
+    let mut given = refound.into_arguments();
+    if force {
+        given.push("--force".into());
+    }
+    let mut arguments = vec![OsStr::new("cluster"), OsStr::new("recover")];
+    arguments.extend(given.iter().map(OsString::as_os_str));
+    let view: RefoundedView = local::ask(&arguments).await?;
+    app.output.show_change(&view, &view.to_table(app.output.page()))?;
+    Ok(Exit::Done)
 }
 
 async fn transfer_leader(peer_id: u64, app: &App) -> Outcome {

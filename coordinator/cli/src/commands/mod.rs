@@ -9,6 +9,7 @@ pub mod events;
 pub mod explain;
 pub mod freeze;
 pub mod group;
+pub mod local;
 pub mod man;
 pub mod node;
 pub mod package;

@@ -1,8 +1,8 @@
-//! A snapshot's file.
+//! A snapshot's file, and what is made of one.
 
 use crate::output::{Page, Tone, View, key_values};
 use crate::table::{or_none, short_time};
-use crate::view::SnapshotView;
+use crate::view::{RefoundedView, SavedSnapshotView, SnapshotView};
 
 impl View for SnapshotView {
     fn to_table(&self, page: &Page) -> String {
@@ -57,5 +57,43 @@ impl SnapshotView {
             (None, Some(broken)) => Tone::Bad.paint(&format!("broken: revision {broken} isn't what was chained")),
             (None, None) => Tone::Bad.paint("broken"),
         }
+    }
+}
+
+impl View for SavedSnapshotView {
+    fn to_table(&self, page: &Page) -> String {
+        key_values(
+            page,
+            [
+                ("saved", self.file.clone()),
+                ("bytes", self.bytes.to_string()),
+                ("covers", format!("up to revision {}", self.revision)),
+                ("cluster", self.cluster_id.clone()),
+                ("from", format!("peer {}", self.peer_id)),
+            ],
+        )
+    }
+}
+
+impl View for RefoundedView {
+    fn to_table(&self, page: &Page) -> String {
+        let mut lines = vec![
+            ("new cluster", self.cluster_id.clone()),
+            ("its only peer", format!("{} at {}", self.peer_id, or_none(self.address.as_deref()))),
+            ("data", self.data_dir.clone()),
+            ("goes on from", self.former_cluster_id.clone()),
+            ("kept", format!("all up to revision {} (term {})", self.former_revision, self.former_term)),
+            ("begins at", format!("revision {}", self.revision)),
+            (
+                "given up",
+                or_none(Some(self.given_up_peer_ids.join(", ").as_str()).filter(|it| !it.is_empty())).to_owned(),
+            ),
+        ];
+        if let Some(files) = &self.former_files {
+            lines.push(("files before", files.clone()));
+        }
+        lines.push(("frozen", format!("all groups: `rollcall freeze lift {}` once you have looked", self.freeze_id)));
+        lines.push(("next", "start the peer, then `rollcall cluster add-peer` for each other, empty one".to_owned()));
+        key_values(page, lines)
     }
 }

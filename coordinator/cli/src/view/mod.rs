@@ -40,7 +40,7 @@ pub use node::{HealthOverrideView, HoldView, NodeView};
 pub use plan::{PlanView, WindowFitView};
 pub use quarantine::QuarantineView;
 pub use rollout::{History, RolloutView};
-pub use snapshot::SnapshotView;
+pub use snapshot::{RefoundedView, SavedSnapshotView, SnapshotView};
 pub use step::StepView;
 pub use token::{RevokedView, TokenView};
 pub use window::{GroupWindowsView, WindowAddedView, WindowView};

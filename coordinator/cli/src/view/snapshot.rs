@@ -1,5 +1,8 @@
-//! What is in a snapshot's file, as the coordinator's binary tells it.
+//! What was saved, what is in a snapshot's file, and what was made of one, as the coordinator's binary tells it.
 
+use std::path::Path;
+
+use rollcall_proto::v1;
 use serde::{Deserialize, Serialize};
 
 /// A snapshot that is whole: its checksums are right.
@@ -57,4 +60,46 @@ pub struct AuditRangeView {
     /// In the state.
     pub head_revision: u64,
     pub head_hash: String,
+}
+
+/// A snapshot that is on this disk.
+#[derive(Debug, Serialize)]
+pub struct SavedSnapshotView {
+    pub file: String,
+    pub bytes: u64,
+    /// Everything up to it is in the file.
+    pub revision: u64,
+    pub cluster_id: String,
+    /// The peer that wrote it.
+    pub peer_id: String,
+}
+
+impl SavedSnapshotView {
+    pub fn new(file: &Path, head: v1::SnapshotHead) -> Self {
+        let v1::SnapshotHead { cluster_id, revision, bytes, answering_peer_id } = head;
+        Self { file: file.display().to_string(), bytes, revision, cluster_id, peer_id: answering_peer_id.to_string() }
+    }
+}
+
+/// A new cluster that was made of what another one left.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RefoundedView {
+    pub data_dir: String,
+    pub cluster_id: String,
+    /// The cluster that it goes on from.
+    pub former_cluster_id: String,
+    /// Its only peer, which votes.
+    pub peer_id: String,
+    pub address: Option<String>,
+    /// Where the new cluster begins.
+    pub revision: u64,
+    /// The last of the former cluster's that is in it.
+    pub former_revision: u64,
+    pub former_term: u64,
+    /// The former peers, which are no members of it.
+    pub given_up_peer_ids: Vec<String>,
+    /// Keeps every group as it is until somebody has looked and lifts it.
+    pub freeze_id: String,
+    /// Where what lay here before is kept.
+    pub former_files: Option<String>,
 }

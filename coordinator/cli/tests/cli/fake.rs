@@ -55,6 +55,8 @@ pub struct Script {
     /// The audit trail, and where its chain stands where that isn't its end.
     pub audit: Vec<AuditRecord>,
     pub audit_head: Option<AuditHead>,
+    /// What each snapshot that is asked for brings; the last entry of one may be a failure.
+    pub snapshots: VecDeque<Vec<Result<SaveSnapshotResponse, Status>>>,
     pub is_plan_empty: bool,
     /// Between two answers of a watch.
     pub pace: Duration,
@@ -397,6 +399,16 @@ impl ClusterService for Service {
         request: Request<TransferLeaderRequest>,
     ) -> Result<Response<TransferLeaderResponse>, Status> {
         self.answer(|_| TransferLeaderResponse { leader_peer_id: request.into_inner().peer_id })
+    }
+
+    type SaveSnapshotStream = Answers<SaveSnapshotResponse>;
+
+    async fn save_snapshot(
+        &self,
+        _: Request<SaveSnapshotRequest>,
+    ) -> Result<Response<Self::SaveSnapshotStream>, Status> {
+        let parts = self.0.lock().unwrap().snapshots.pop_front().expect("asked for more snapshots than there are");
+        self.answer(|_| Box::pin(tokio_stream::iter(parts)) as Self::SaveSnapshotStream)
     }
 
     async fn doctor(&self, _: Request<DoctorRequest>) -> Result<Response<DoctorResponse>, Status> {

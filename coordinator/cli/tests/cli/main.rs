@@ -9,6 +9,7 @@ mod fake;
 mod group_files;
 mod retries;
 mod samples;
+mod saving;
 mod usage;
 mod watching;
 mod writes;

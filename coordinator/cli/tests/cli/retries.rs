@@ -29,6 +29,25 @@ fn a_write_without_an_answer_is_sent_again_with_its_request_id() {
 }
 
 #[test]
+fn a_blank_peer_is_passed_over_for_one_that_has_a_cluster() {
+    let (blank, fake) = (Fake::start(), Fake::start());
+    let says = || refusal(Code::FailedPrecondition, "not_initialized", "it belongs to no cluster yet");
+    blank.script().refusals = [says(), says()].into();
+    let both = format!("{},{}", blank.endpoint(), fake.endpoint());
+    let output = run(&both, "token list");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    // All are: then that is the answer, at once.
+    fake.script().refusals = [says()].into();
+    let output = run(&both, "token list");
+    assert_eq!(code(&output), 1);
+    assert!(
+        stderr(&output).starts_with("refused: not_initialized: it belongs to no cluster yet"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn refusals_are_told_and_never_tried_again() {
     let fake = Fake::start();
     fake.script().refusals =

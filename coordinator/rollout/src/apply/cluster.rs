@@ -35,6 +35,20 @@ impl Transition<'_> {
         Ok(Reply::PeerAdded(id))
     }
 
+    pub(super) fn move_peer(&mut self, id: PeerId, address: &str) -> Result<Reply, Rejection> {
+        if let Some(taken) = self.state.peers.values().find(|peer| peer.address == address && peer.id != id) {
+            return Err(Rejection::PeerAddressTaken { address: address.to_owned(), peer: taken.id });
+        }
+        let Some(peer) = self.state.peers.get_mut(&id) else { return Err(Rejection::UnknownPeer(id)) };
+        if peer.address == address {
+            return Err(Rejection::AlreadySo(format!("peer {id} is at {address}")));
+        }
+        peer.address = address.to_owned();
+        self.emit(Event::PeerMoved { peer: id, address: address.to_owned() });
+        self.find_hosts();
+        Ok(Reply::Done)
+    }
+
     pub(super) fn remove_peer(&mut self, peer: PeerId) -> Result<Reply, Rejection> {
         if self.state.peers.remove(&peer).is_none() {
             return Err(Rejection::UnknownPeer(peer));

@@ -20,6 +20,7 @@ mod index;
 mod member;
 mod operator;
 mod peers;
+mod recovery;
 mod replace;
 mod rollout;
 mod session;
@@ -31,6 +32,7 @@ mod verbs;
 mod window;
 
 pub(crate) use index::Standing;
+pub use recovery::{Recovered, Recovery, recovered_revision};
 
 use std::collections::BTreeSet;
 
@@ -81,33 +83,42 @@ impl State {
         self.now = now;
         self.revision = revision;
         let proposal = &entry.proposal;
-        let mut transition = Transition {
-            state: self,
-            revision,
-            now,
-            actor: &proposal.actor,
-            reason: proposal.reason.as_deref(),
-            expected_revision: proposal.expected_revision,
-            events: Vec::new(),
-            touched: BTreeSet::new(),
-            touched_members: BTreeSet::new(),
-        };
+        let (actor, reason) = (&proposal.actor, proposal.reason.as_deref());
+        let mut transition = Transition::begin(self, revision, now, actor, reason, proposal.expected_revision);
         transition.fire_deadlines();
         let (answered_at, outcome) = transition.answer(proposal);
         transition.fire_deadlines();
         transition.settle();
-        let events = transition.events;
+        let record = transition.into_record();
         let violations = if cfg!(debug_assertions) { crate::check(self) } else { Vec::new() };
         assert!(violations.is_empty(), "revision {revision} breaks invariants: {violations:?}\nby {proposal:?}");
-        let record = HistoryRecord {
-            revision,
-            stamp: now,
-            actor: proposal.actor.clone(),
-            reason: proposal.reason.clone(),
-            events,
-        };
         self.chain(&record);
         Applied { revision: answered_at, outcome, record }
+    }
+}
+
+impl<'a> Transition<'a> {
+    fn begin(
+        state: &'a mut State,
+        revision: Revision,
+        now: Stamp,
+        actor: &'a Actor,
+        reason: Option<&'a str>,
+        expected_revision: Option<Revision>,
+    ) -> Self {
+        let (events, touched, touched_members) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        Self { state, revision, now, actor, reason, expected_revision, events, touched, touched_members }
+    }
+
+    /// What has happened.
+    fn into_record(self) -> HistoryRecord {
+        HistoryRecord {
+            revision: self.revision,
+            stamp: self.now,
+            actor: self.actor.clone(),
+            reason: self.reason.map(str::to_owned),
+            events: self.events,
+        }
     }
 }
 
@@ -156,6 +167,7 @@ impl Transition<'_> {
             Command::InitCluster { cluster_id } => self.init_cluster(*cluster_id),
             Command::AddPeer { address } => self.add_peer(address),
             Command::RemovePeer { peer } => self.remove_peer(*peer),
+            Command::MovePeer { peer, address } => self.move_peer(*peer, address),
             Command::AdvanceClock => Ok(Reply::Done),
             Command::ApplyGroup { patch } => self.apply_group(patch),
             Command::DeleteGroup { group } => self.delete_group(group),

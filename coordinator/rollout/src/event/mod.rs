@@ -329,6 +329,28 @@ pub enum Event {
         /// None: it hasn't joined yet.
         new_name: Option<NodeName>,
     },
+    ClusterRecovered {
+        cluster_id: ClusterId,
+        former_cluster_id: Option<ClusterId>,
+        /// The last entry of the former cluster that is in this one.
+        former_revision: Revision,
+        peer: PeerId,
+    },
+    PeerMoved {
+        peer: PeerId,
+        address: String,
+    },
+}
+
+impl HistoryRecord {
+    /// The last revision before this one that there was, where a recovery left out the numbers between the two.
+    #[must_use]
+    pub fn recovered_from(&self) -> Option<Revision> {
+        self.events.iter().find_map(|event| match event {
+            Event::ClusterRecovered { former_revision, .. } => Some(*former_revision),
+            _ => None,
+        })
+    }
 }
 
 impl Event {
@@ -378,11 +400,13 @@ impl Event {
             | Self::ReleasePrefetched { group, .. }
             | Self::PrefetchFailed { group, .. } => Some(group),
             Self::ClusterInitialized { .. }
+            | Self::ClusterRecovered { .. }
             | Self::PeerAdded { .. }
             | Self::PeerRemoved { .. }
             | Self::PeerDescribed { .. }
             | Self::PeerStandingChanged { .. }
             | Self::LeaderChanged { .. }
+            | Self::PeerMoved { .. }
             | Self::ChannelCreated { .. }
             | Self::ChannelDeleted { .. }
             | Self::ReleasePromoted { .. }

@@ -20,7 +20,15 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ClusterInitialized { cluster_id } => write!(f, "cluster {cluster_id} initialised"),
+            Self::ClusterRecovered { cluster_id, former_cluster_id: Some(former), former_revision, peer } => {
+                let kept = format!("all of {former} up to revision {former_revision}");
+                write!(f, "cluster {cluster_id} made of {kept}, with peer {peer} alone")
+            }
+            Self::ClusterRecovered { cluster_id, former_cluster_id: None, peer, .. } => {
+                write!(f, "cluster {cluster_id} made of an empty one, with peer {peer} alone")
+            }
             Self::PeerAdded { peer, address } => write!(f, "peer {peer} at {address} added"),
+            Self::PeerMoved { peer, address } => write!(f, "peer {peer} is at {address} from now on"),
             Self::PeerRemoved { peer } => write!(f, "peer {peer} removed"),
             Self::PeerDescribed { peer, machine_id, version } if machine_id.is_empty() => {
                 write!(f, "peer {peer} runs version {version}")

@@ -63,6 +63,8 @@ pub struct State {
     pub(crate) deadlines: Agenda<ClusterTime, DeadlineKey>,
     pub(crate) alarms: Agenda<WallTime, AlarmKey>,
     pub(crate) requests: Requests,
+    /// The clusters that this one was recovered from, the oldest first: their agents are its own.
+    pub(crate) former_clusters: Vec<ClusterId>,
 }
 
 impl State {
@@ -94,6 +96,12 @@ impl State {
     #[must_use]
     pub fn cluster_id(&self) -> Option<ClusterId> {
         self.cluster_id
+    }
+
+    /// The clusters that this one was recovered from, the oldest first. Whoever belonged to one belongs here.
+    #[must_use]
+    pub fn former_clusters(&self) -> &[ClusterId] {
+        &self.former_clusters
     }
 
     /// The registered peers.

@@ -4,7 +4,7 @@ use rollcall_proto::v1;
 
 use crate::raft::MemberStatus;
 
-/// BOUND: silence after which a peer doesn't count as alive: twice the shortest election.
+/// BOUND: silence after which a peer doesn't count as alive: longer than any election.
 const ALIVE_MS: u64 = 2_000;
 
 /// A peer.

@@ -39,7 +39,8 @@ pub use preview::preview;
 pub use quarantine::quarantined;
 pub use rollout::{rollout, waiting_on};
 pub use status::{
-    compacted, not_changed, not_found, not_initialized, not_proposed, not_read, problem, refused, retry_later,
+    compacted, not_changed, not_exported, not_found, not_initialized, not_proposed, not_read, problem, refused,
+    retry_later,
 };
 pub use token::token;
 pub use window::{freeze, group_windows, window};

@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::FieldError;
-use crate::raft::{MembershipError, NotProposed, ProposeError, ReadError};
+use crate::raft::{ExportError, MembershipError, NotProposed, ProposeError, ReadError};
 use crate::storage::HistoryError;
 
 /// The domain of every reason.
@@ -143,6 +143,15 @@ pub fn not_read(error: &ReadError) -> Status {
     retry_later(reason, error.to_string())
 }
 
+/// There is no snapshot.
+pub fn not_exported(error: &ExportError) -> Status {
+    match error {
+        ExportError::Busy => retry_later("busy", error.to_string()),
+        ExportError::HistoryBehind { .. } => retry_later("behind", error.to_string()),
+        ExportError::Io(_) => Status::internal(format!("the snapshot can't be written: {error}")),
+    }
+}
+
 /// The peers weren't changed.
 pub fn not_changed(error: &MembershipError) -> Status {
     let message = error.to_string();
@@ -157,6 +166,7 @@ pub fn not_changed(error: &MembershipError) -> Status {
         MembershipError::NoSuchPeer { .. } => (Code::NotFound, "unknown_peer"),
         MembershipError::LastVoter { .. } => (Code::FailedPrecondition, "last_voter"),
         MembershipError::WouldLoseQuorum { .. } => (Code::FailedPrecondition, "would_lose_quorum"),
+        MembershipError::TwoProcesses { .. } => (Code::FailedPrecondition, "two_processes"),
         MembershipError::CantLead { .. } => (Code::FailedPrecondition, "cant_lead"),
         MembershipError::Refused { .. } => (Code::FailedPrecondition, "refused"),
         MembershipError::NotLeading { .. } => return retry_later("not_leading", message),

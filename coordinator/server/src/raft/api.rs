@@ -263,6 +263,19 @@ pub enum MembershipError {
         /// Why.
         what: String,
     },
+    /// Another process answers as the peer at the address that is on record.
+    #[error(
+        "peer {peer} says that it is at {announced}, and another process answers as peer {peer} at {known}: its data \
+         directory was copied. Stop the one that shouldn't be, and move its data directory away"
+    )]
+    TwoProcesses {
+        /// Who both say they are.
+        peer: PeerId,
+        /// The address on record.
+        known: String,
+        /// The new one.
+        announced: String,
+    },
     /// The peer that was asked doesn't lead, not yet or not any more.
     #[error("peer {peer} doesn't lead now; the same request can be repeated")]
     NotLeading {

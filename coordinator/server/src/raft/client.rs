@@ -85,6 +85,8 @@ pub(super) struct Clients {
 struct Shared {
     connections: Mutex<BTreeMap<String, Connections>>,
     problems: Mutex<BTreeMap<PeerId, PeerProblem>>,
+    /// Where the peers are by the membership in force.
+    addresses: Mutex<BTreeMap<PeerId, String>>,
 }
 
 #[derive(Debug, Clone)]
@@ -97,7 +99,7 @@ struct Connections {
 ///
 /// # Errors
 /// What is expected.
-pub(super) fn check_address(address: &str) -> Result<(), String> {
+pub fn check_address(address: &str) -> Result<(), String> {
     let expected = || String::from("host:port, as the other peers resolve it");
     let (host, port) = address.rsplit_once(':').ok_or_else(expected)?;
     let port_is_good = port.parse::<u16>().is_ok_and(|port| port != 0);
@@ -131,12 +133,22 @@ impl Clients {
         Ok(PeerClient { clients: self.clone(), to: peer, address: address.to_owned(), connections })
     }
 
-    /// Drops the connections to peers at none of `addresses`, and what was noted about others than `peers`.
-    pub(super) fn retain(&self, addresses: &[String], peers: &[PeerId]) {
+    /// A client for a peer where the membership in force says that it is; at `address` where it says nothing.
+    ///
+    /// # Errors
+    /// The address isn't one.
+    pub(super) fn to_member(&self, peer: PeerId, address: &str) -> Result<PeerClient, String> {
+        let known = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(&peer).cloned();
+        self.to(peer, known.as_deref().unwrap_or(address))
+    }
+
+    /// Takes in where the peers are: drops the connections to others, and what was noted about them.
+    pub(super) fn keep_to(&self, peers: BTreeMap<PeerId, String>) {
         let mut connections = self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        connections.retain(|address, _| addresses.contains(address));
+        connections.retain(|address, _| peers.values().any(|known| known == address));
         let mut problems = self.shared.problems.lock().unwrap_or_else(PoisonError::into_inner);
-        problems.retain(|peer, _| peers.contains(peer));
+        problems.retain(|peer, _| peers.contains_key(peer));
+        *self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner) = peers;
     }
 
     /// What is wrong with a peer, as its last call showed.

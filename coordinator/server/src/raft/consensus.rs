@@ -8,7 +8,7 @@ use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver as _;
 use rollcall_ident::{ClusterId, ClusterTime, PeerId};
 use rollcall_rollout::{Applied, Proposal};
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -24,6 +24,7 @@ use super::read::{self, Confirmer, Waiting};
 use super::start_error::StartError;
 use super::tuning::Tuning;
 use super::view::{StateWatch, View};
+use super::wire::ProcessId;
 use crate::storage::{
     AppliedState, ApplyObserver, DataDir, History, Identity, LogMetrics, LogStore, Sizes, SnapshotStore, StateMachine,
     Storage,
@@ -70,10 +71,18 @@ pub(super) struct Inner {
     pub changing: Mutex<()>,
     /// One snapshot received at a time.
     pub receiving: Arc<Mutex<()>>,
+    /// One snapshot written for somebody outside at a time.
+    pub exporting: Arc<Semaphore>,
     clock: Arc<ClusterClock>,
     proposals: mpsc::Sender<Queued>,
     reads: mpsc::Sender<Waiting>,
-    history: History,
+    pub history: History,
+    /// Where this process says that it is reached.
+    pub address: String,
+    /// Which process this is.
+    pub process: ProcessId,
+    /// Why this peer must not go on, once there is a reason that isn't its disk.
+    pub fatal: watch::Sender<Option<String>>,
     /// Other peers are told, instead of hearing errors of a core that is gone.
     pub stopping: AtomicBool,
     tasks: std::sync::Mutex<Vec<JoinHandle<()>>>,
@@ -92,6 +101,7 @@ impl Consensus {
     pub(super) async fn start(
         dir: Arc<DataDir>,
         identity: Identity,
+        address: String,
         tuning: Tuning,
         observers: Observers,
     ) -> Result<Self, StartError> {
@@ -128,7 +138,7 @@ impl Consensus {
             tokio::spawn(watch_leadership(raft.clone(), applied.clone(), clock.clone(), publish)),
             tokio::spawn(proposer.run(proposal_queue)),
             tokio::spawn(confirmer.run(read_queue)),
-            tokio::spawn(addresses.clone().forget_who_left()),
+            tokio::spawn(addresses.clone().follow_members()),
         ];
         let inner = Inner {
             identity,
@@ -141,10 +151,14 @@ impl Consensus {
             tuning,
             changing: Mutex::new(()),
             receiving: Arc::default(),
+            exporting: Arc::new(Semaphore::new(1)),
             clock,
             proposals,
             reads,
             history,
+            address,
+            fatal: watch::Sender::new(None),
+            process: uuid::Uuid::new_v4().as_u128(),
             stopping: AtomicBool::new(false),
             tasks: std::sync::Mutex::new(tasks),
             dir,
@@ -153,6 +167,12 @@ impl Consensus {
         let settle = settle_when_leading(Arc::downgrade(&inner), inner.leadership.clone());
         inner.lock_tasks().push(tokio::spawn(settle));
         Ok(Self { inner })
+    }
+
+    /// Has the others know where this peer is now, for as long as it takes.
+    pub(super) fn begin_to_announce(&self) {
+        let announce = self.clone().announce(self.inner.address.clone());
+        self.inner.lock_tasks().push(tokio::spawn(announce));
     }
 
     /// Which cluster this is.
@@ -298,9 +318,17 @@ impl Consensus {
         self.inner.snapshots.current().map(|current| current.snapshot.bytes())
     }
 
-    /// Resolves when openraft has stopped on this peer: the reason if its disk failed, nothing if it was told to. The
-    /// process must end then.
+    /// Resolves when this peer can't go on: the reason if its disk failed or another process has its identity, nothing if
+    /// it was told to stop. The process must end then.
     pub async fn stopped(&self) -> Option<String> {
+        let mut fatal = self.inner.fatal.subscribe();
+        tokio::select! {
+            reason = self.raft_stopped() => reason,
+            reason = fatal.wait_for(Option::is_some) => reason.ok().and_then(|reason| reason.clone()),
+        }
+    }
+
+    async fn raft_stopped(&self) -> Option<String> {
         let mut metrics = self.inner.raft.metrics();
         loop {
             let running = metrics.borrow_and_update().running_state.clone();

@@ -48,8 +48,8 @@ impl Addresses {
         &self.clients
     }
 
-    /// Drops connections to peers that aren't members any more, for as long as openraft runs.
-    pub(super) async fn forget_who_left(self) {
+    /// Keeps connections to where the members are, and to nobody else, for as long as openraft runs.
+    pub(super) async fn follow_members(self) {
         let mut metrics = self.raft.server_metrics();
         let mut last = None;
         while metrics.changed().await.is_ok() {
@@ -57,9 +57,8 @@ impl Addresses {
             if last.as_ref() == Some(&membership) {
                 continue;
             }
-            let addresses: Vec<_> = membership.nodes().map(|(_, node)| node.grpc_addr.clone()).collect();
-            let peers: Vec<_> = membership.nodes().map(|(id, _)| PeerId(*id)).collect();
-            self.clients.retain(&addresses, &peers);
+            let peers = membership.nodes().map(|(id, node)| (PeerId(*id), node.grpc_addr.clone())).collect();
+            self.clients.keep_to(peers);
             last = Some(membership);
         }
     }
@@ -134,7 +133,7 @@ impl Consensus {
     /// lead.
     pub(super) fn live_peers(&self) -> BTreeSet<PeerId> {
         let heard = self.inner.raft.metrics().borrow_watched().heartbeat.clone().unwrap_or_default();
-        let lately = Duration::from_millis(self.inner.tuning.election_min_ms);
+        let lately = Duration::from_millis(self.inner.tuning.election_max_ms);
         let live = heard.iter().filter(|(_, heard)| heard.as_ref().is_some_and(|heard| heard.elapsed() <= lately));
         let me = self.leads().then(|| self.peer_id());
         live.map(|(id, _)| PeerId(*id)).chain(me).collect()

@@ -134,6 +134,7 @@ impl Consensus {
                 ChangeV1::AddPeer { address, origin } => this.add_peer_here(&address, origin).await.map(Some),
                 ChangeV1::RemovePeer { peer, origin } => this.remove_peer_here(peer, origin).await.map(|()| None),
                 ChangeV1::MoveLeader { to } => this.move_leader_here(to).await.map(|()| None),
+                ChangeV1::PeerMoved { peer, address } => this.move_peer_here(peer, &address).await.map(|()| None),
             }
         });
         work.await.unwrap_or_else(|_| Err(unfinished(String::from("the leader is stopping"))))
@@ -200,7 +201,7 @@ impl Consensus {
         }
     }
 
-    async fn change_registry(&self, command: Command, origin: &Origin) -> Result<Reply, MembershipError> {
+    pub(super) async fn change_registry(&self, command: Command, origin: &Origin) -> Result<Reply, MembershipError> {
         let applied = self.propose_here(origin.proposal(command), COMMIT).await.map_err(|error| match error {
             ProposeError::NotProposed { reason } => unfinished(reason.to_string()),
             ProposeError::Unknown { reason } => unfinished(reason.to_string()),
@@ -241,7 +242,7 @@ impl Consensus {
         self.change_membership(ChangeMembers::AddVoterIds(BTreeSet::from([peer.0]))).await
     }
 
-    async fn change_membership(&self, change: ChangeMembers<u64, PeerNode>) -> Result<(), MembershipError> {
+    pub(super) async fn change_membership(&self, change: ChangeMembers<u64, PeerNode>) -> Result<(), MembershipError> {
         match timeout(COMMIT, self.inner.raft.change_membership(change, false)).await {
             Ok(result) => result.map(drop).map_err(|error| changing(&error)),
             Err(_) => Err(unfinished(String::from("it was not committed in time"))),
@@ -249,7 +250,7 @@ impl Consensus {
     }
 
     /// Finishes a change of the voters that was interrupted between its two steps.
-    async fn settle_membership(&self) -> Result<(), MembershipError> {
+    pub(super) async fn settle_membership(&self) -> Result<(), MembershipError> {
         if self.inner.addresses.membership().get_joint_config().len() > 1 {
             self.change_membership(ChangeMembers::AddVoterIds(BTreeSet::new())).await?;
         }

@@ -29,10 +29,12 @@ mod clock;
 mod codec;
 mod consensus;
 mod convert;
+mod export;
 mod identify;
 mod leadership;
 mod members;
 mod membership;
+mod moved;
 mod network;
 mod peer;
 mod peer_service;
@@ -51,8 +53,10 @@ pub use api::{
     Unknown,
 };
 pub use checkup::{Checkup, Examined};
+pub use client::check_address;
 pub use clock::wall_clock;
 pub use consensus::{CommitObserver, Consensus, Observers};
+pub use export::{Export, ExportError, ExportTurn};
 pub use peer::{Peer, PeerConfig};
 pub use peer_service::PeerService;
 pub use start_error::StartError;

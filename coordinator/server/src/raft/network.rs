@@ -54,11 +54,7 @@ impl Network {
     }
 
     fn connection(&self, target: u64, node: &PeerNode, lane: Lane) -> Connection {
-        let client = self.clients.to(PeerId(target), &node.grpc_addr);
-        Connection {
-            client: client.map_err(|expected| format!("{:?} is no address: {expected}", node.grpc_addr)),
-            lane,
-        }
+        Connection { clients: self.clients.clone(), target: PeerId(target), address: node.grpc_addr.clone(), lane }
     }
 }
 
@@ -74,21 +70,28 @@ impl RaftNetworkFactory<TypeConfig> for Network {
     }
 }
 
-/// What openraft says to one peer.
+/// What openraft says to one peer. openraft keeps it when the peer's address changes, so where the peer is is looked up
+/// at each call.
 pub(super) struct Connection {
-    client: Result<PeerClient, String>,
+    clients: Clients,
+    target: PeerId,
+    /// Where the peer was when this was made.
+    address: String,
     /// Where appends go; votes and the like are always urgent.
     lane: Lane,
 }
 
 impl Connection {
-    fn client(&self) -> Result<&PeerClient, RpcError> {
-        self.client.as_ref().map_err(|what| RPCError::Unreachable(Unreachable::from_string(what)))
+    fn client(&self) -> Result<PeerClient, RpcError> {
+        let client = self.clients.to_member(self.target, &self.address);
+        client.map_err(|expected| {
+            RPCError::Unreachable(Unreachable::from_string(format!("peer {} has no address: {expected}", self.target)))
+        })
     }
 
     async fn call(&self, lane: Lane, body: BodyV1, option: &RPCOption) -> Result<ReplyV1, RpcError> {
         let client = self.client()?;
-        client.call(lane, body, option.soft_ttl()).await.map_err(|error| rpc_error(client, &error))
+        client.call(lane, body, option.soft_ttl()).await.map_err(|error| rpc_error(&client, &error))
     }
 }
 
@@ -102,7 +105,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     ) -> Result<AppendEntriesResponse<TypeConfig>, RpcError> {
         match self.call(self.lane, BodyV1::Append(request.into()), &option).await? {
             ReplyV1::Appended(appended) => Ok(append_response(appended)),
-            other => Err(unexpected(self.client()?, &other)),
+            other => Err(unexpected(&self.client()?, &other)),
         }
     }
 
@@ -117,7 +120,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         match self.lane {
             // A heartbeat is one request: a call is cheaper than a stream.
             Lane::Control => openraft::network::stream_append_sequential(self, input, option),
-            Lane::Bulk => Box::pin(async move { pipeline(self.client()?.clone(), input, &option).await }),
+            Lane::Bulk => Box::pin(async move { pipeline(self.client()?, input, &option).await }),
         }
     }
 
@@ -128,7 +131,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     ) -> Result<VoteResponse<TypeConfig>, RpcError> {
         match self.call(Lane::Control, BodyV1::Vote(request.into()), &option).await? {
             ReplyV1::Vote(vote) => Ok(vote.into()),
-            other => Err(unexpected(self.client()?, &other)),
+            other => Err(unexpected(&self.client()?, &other)),
         }
     }
 
@@ -139,7 +142,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     ) -> Result<VoteResponse<TypeConfig>, RpcError> {
         match self.call(Lane::Control, BodyV1::PreVote(request.into()), &option).await? {
             ReplyV1::Vote(vote) => Ok(vote.into()),
-            other => Err(unexpected(self.client()?, &other)),
+            other => Err(unexpected(&self.client()?, &other)),
         }
     }
 
@@ -150,7 +153,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
-        let client = self.client()?.clone();
+        let client = self.client()?;
         let transfer = send_snapshot(client, vote, snapshot, option);
         futures::select_biased! {
             closed = Box::pin(cancel.fuse()) => Err(StreamingError::Closed(closed)),
@@ -165,7 +168,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     ) -> Result<TransferLeaderResponse<TypeConfig>, RpcError> {
         match self.call(Lane::Control, BodyV1::TransferLeader((&request).into()), &option).await? {
             ReplyV1::TransferLeader(reply) => Ok(reply.into()),
-            other => Err(unexpected(self.client()?, &other)),
+            other => Err(unexpected(&self.client()?, &other)),
         }
     }
 

@@ -61,7 +61,7 @@ impl Peer {
         let peer = Self { inner: Arc::new(Inner { config, dir, running, becoming: Mutex::new(()) }) };
         match identity {
             Some(identity) => {
-                peer.run_as(identity).await?;
+                peer.run_as(identity).await?.begin_to_announce();
             }
             None => tracing::info!(
                 address = peer.address(),
@@ -102,29 +102,11 @@ impl Peer {
 
     /// Starts consensus under an identity that is on disk.
     pub(super) async fn run_as(&self, identity: Identity) -> Result<Consensus, StartError> {
-        let PeerConfig { tuning, observers, .. } = self.inner.config.clone();
-        let consensus = Consensus::start(self.inner.dir.clone(), identity, tuning, observers).await?;
+        let PeerConfig { address, tuning, observers, .. } = self.inner.config.clone();
+        let consensus = Consensus::start(self.inner.dir.clone(), identity, address, tuning, observers).await?;
         tracing::info!(cluster = %identity.cluster, peer = identity.peer.0, "this peer runs");
-        self.warn_if_moved(&consensus);
         self.inner.running.send_replace(Some(consensus.clone()));
         Ok(consensus)
-    }
-
-    /// A data directory that was made for another address is either not this peer's, or the peer has moved.
-    fn warn_if_moved(&self, consensus: &Consensus) {
-        let me = consensus.peer_id();
-        if let Some(known) = consensus.inner.addresses.address(me)
-            && known != self.address()
-        {
-            tracing::warn!(
-                peer = me.0,
-                known,
-                configured = self.address(),
-                "the other peers reach peer {me} at {known}, and this one is configured as {}: either its data directory \
-                 belongs to another peer, or it has moved and has to be removed and added again",
-                self.address()
-            );
-        }
     }
 
     /// Makes the identity durable and starts.

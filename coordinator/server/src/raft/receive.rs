@@ -240,6 +240,7 @@ async fn answer_admitted(consensus: &Consensus, body: BodyV1) -> ReplyV1 {
         BodyV1::Change(change) => ReplyV1::Changed(consensus.change_here(change).await),
         BodyV1::Members => ReplyV1::Members(consensus.check_leads().map(|()| consensus.members_here())),
         BodyV1::Checkup => ReplyV1::Checkup(Box::new(consensus.checkup().await)),
+        BodyV1::WhichProcess => ReplyV1::Process(consensus.inner.process),
         BodyV1::SnapshotHead(_) | BodyV1::SnapshotChunk(_) => {
             ReplyV1::Failed(String::from("a snapshot has a stream of its own"))
         }

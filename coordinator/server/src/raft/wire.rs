@@ -57,7 +57,11 @@ pub(super) enum BodyV1 {
     Change(ChangeV1),
     Members,
     Checkup,
+    WhichProcess,
 }
+
+/// Drawn at each start: two processes with one identity aren't one.
+pub(super) type ProcessId = u128;
 
 /// Asks for a vote, or whether it would be given.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -99,6 +103,7 @@ pub(super) enum ChangeV1 {
     AddPeer { address: String, origin: Origin },
     RemovePeer { peer: PeerId, origin: Origin },
     MoveLeader { to: PeerId },
+    PeerMoved { peer: PeerId, address: String },
 }
 
 /// The answer to a message.
@@ -121,6 +126,7 @@ pub(super) enum ReplyV1 {
     /// It was understood, and something went wrong on the peer.
     Failed(String),
     Checkup(Box<Checkup>),
+    Process(ProcessId),
 }
 
 /// Why a message was not even looked at. Whoever is refused has the wrong peer, or is wrong itself.
@@ -251,6 +257,8 @@ mod tests {
                 seal(&ReplyV1::Checkup(Box::new(checkup))),
                 "c5050100250000001b25f4840c05302e312e30fd008844709e010000fb2c0100fc00000040fd0000000002000000fb204e",
             ),
+            (seal(&request(BodyV1::WhichProcess)), "WHICH"),
+            (seal(&ReplyV1::Process(7)), "PROCESS"),
             (seal(&ReplyV1::Refused(RefusalV1::Blank { addressed: PeerId(3) })), "c50501000300000056fc39ba000003"),
         ];
         for (frame, expected) in golden {

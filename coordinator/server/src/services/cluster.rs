@@ -7,6 +7,7 @@ use tonic::{Request, Response, Status};
 
 use super::api::{Api, Call};
 use super::serving::serves;
+use super::{Answers, snapshot_stream};
 use crate::convert;
 use crate::doctor;
 use crate::raft::{Consensus, MemberStatus};
@@ -109,6 +110,21 @@ impl ClusterService for Clusters {
         consensus.transfer_leader(to).await.map_err(|error| convert::not_changed(&error))?;
         let leader_peer_id = seen_leading(&consensus, to, &call).await;
         Ok(Response::new(v1::TransferLeaderResponse { leader_peer_id }))
+    }
+
+    type SaveSnapshotStream = Answers<v1::SaveSnapshotResponse>;
+
+    async fn save_snapshot(
+        &self,
+        request: Request<v1::SaveSnapshotRequest>,
+    ) -> Result<Response<Self::SaveSnapshotStream>, Status> {
+        let call = Call::of(&request);
+        // What was acknowledged before the call is in it.
+        self.0.read(&call, request.into_inner().options).await?;
+        let consensus = self.0.consensus()?;
+        let turn = consensus.export_turn().map_err(|error| convert::not_exported(&error))?;
+        let (cluster, me) = (consensus.cluster_id().to_string(), consensus.peer_id().0);
+        Ok(Response::new(Box::pin(snapshot_stream::stream(self.0.clone(), cluster, me, turn))))
     }
 
     async fn doctor(&self, request: Request<v1::DoctorRequest>) -> Result<Response<v1::DoctorResponse>, Status> {

@@ -22,6 +22,7 @@ mod node;
 mod rollout;
 mod rollout_watch;
 mod serving;
+mod snapshot_stream;
 mod token;
 mod window;
 

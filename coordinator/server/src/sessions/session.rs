@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rollcall_ident::{NodeId, SessionEpoch};
+use rollcall_ident::{ClusterId, NodeId, SessionEpoch};
 use rollcall_proto::v1;
 use rollcall_proto::v1::{agent_message, peer_message};
 use rollcall_rollout::{Command, Hello, Proposal, Rejection, Reply};
@@ -102,7 +102,9 @@ async fn open(
     let greeting = convert::greeting(hello, address.to_owned())
         .map_err(|error| refused("invalid_hello", &error.to_string(), false))?;
     let ours = hub.consensus.cluster_id();
-    if let Some(theirs) = greeting.cluster.filter(|theirs| *theirs != ours) {
+    let view = hub.consensus.state();
+    let is_ours = |theirs: &ClusterId| *theirs == ours || view.state.former_clusters().contains(theirs);
+    if let Some(theirs) = greeting.cluster.filter(|theirs| !is_ours(theirs)) {
         let text = format!(
             "this agent belongs to cluster {theirs}, and this peer to {ours}; correct its endpoints, or empty its data \
              folder to let it join here as a new node"
@@ -220,6 +222,7 @@ impl Session {
             epoch: self.epoch.0,
             cluster_id: self.hub.consensus.cluster_id().to_string(),
             heartbeat_interval_ms: u64::try_from(HEARTBEAT_INTERVAL.as_millis()).unwrap_or(u64::MAX),
+            former_cluster_ids: view.state.former_clusters().iter().map(ToString::to_string).collect(),
             endpoints: view.state.peers().values().map(|peer| peer.address.clone()).collect(),
         }
     }

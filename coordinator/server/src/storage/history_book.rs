@@ -1,7 +1,7 @@
 //! The history's files: a sled database, used as `docs/adr/0001` says that sled 0.34 can be.
 //!
 //! Keys are `r | revision | part`, big endian, so that their order is that of the log; one key `m` holds what is known
-//! about the whole and is written in the same batch as what it speaks of.
+//! about the whole, and one key `g` which revisions were left out; both are written in the same batch as what they speak of.
 //!
 //! # Invariants
 //! - Each record names the one before it and the hash of the audit chain there, and the whole names the last: a record
@@ -19,6 +19,7 @@ use rollcall_rollout::{ChainHead, ChainedRecord};
 
 use super::files::{create_dir_durable, sync_dir};
 use super::history::{HistoryBounds, HistoryPage};
+use super::history_gaps::GapsV1;
 
 /// BOUND: sled's cache; its default is 1 GiB.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -40,6 +41,7 @@ const MAX_DISK_BYTES: u64 = 1 << 30;
 const TRIM_STEP: u64 = 256;
 
 const META_KEY: &[u8] = b"m";
+const GAPS_KEY: &[u8] = b"g";
 const RECORD_PREFIX: u8 = b'r';
 
 /// What is known about the whole.
@@ -69,6 +71,7 @@ pub(super) struct Book {
     /// sled's private file: its own `flush` doesn't sync it.
     file: File,
     meta: MetaV1,
+    gaps: GapsV1,
     /// BOUND: revisions that are kept.
     retained: u64,
 }
@@ -89,7 +92,8 @@ impl Book {
             None if db.is_empty() => MetaV1::default(),
             None => return Err(BookError::Damaged("its records are there, but not what describes them".into())),
         };
-        Ok(Self { db, file, meta, retained })
+        let gaps = db.get(GAPS_KEY)?.map(|bytes| bincode::open(Kind::HISTORY, &bytes)).transpose()?.unwrap_or_default();
+        Ok(Self { db, file, meta, gaps, retained })
     }
 
     /// Makes an empty one that begins behind `floor`, where the audit chain stands at `anchor`.
@@ -122,6 +126,11 @@ impl Book {
             let sealed = bincode::seal(Kind::HISTORY, record);
             for (part, bytes) in sealed.chunks(PART_BYTES).enumerate() {
                 batch.insert(record_key(revision, part).as_slice(), bincode::encode_envelope(Kind::HISTORY, bytes));
+                keys += 1;
+            }
+            if let Some(from) = record.record.recovered_from() {
+                self.gaps.note(from, revision);
+                batch.insert(GAPS_KEY, bincode::seal(Kind::HISTORY, &self.gaps));
                 keys += 1;
             }
             (meta.last, meta.applied) = (record.head(), revision);
@@ -194,7 +203,7 @@ impl Book {
 
     /// Drops what is older than is kept, a batch at a time.
     fn trim(&mut self) -> Result<(), BookError> {
-        let target = Revision(self.meta.applied.0.saturating_sub(self.retained));
+        let target = self.gaps.before(self.meta.applied, self.retained);
         if target.0 < self.meta.floor.0 + TRIM_STEP {
             return Ok(());
         }
@@ -315,6 +324,37 @@ mod tests {
             sealed(&record),
             "c50401005a000000d431a024fb2a01ababababababababababababababababababababababababababababababababfb2b01000003616e6e0103776879010506737461626c652680d2787fc857837f64b77a6de539f429f771d8744ce37ce48e2f3dc61ec072"
         );
+    }
+
+    #[test]
+    fn revisions_that_a_recovery_left_out_cost_no_retention() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut book = Book::create(folder.path(), 1_000, Revision(0), ChainHead::default()).unwrap();
+        let recovered = HistoryRecord {
+            events: vec![Event::ClusterRecovered {
+                cluster_id: rollcall_ident::ClusterId([1; 16]),
+                former_cluster_id: None,
+                former_revision: Revision(900),
+                peer: rollcall_ident::PeerId(1),
+            }],
+            ..record(1_000_000, String::new())
+        };
+        let before = (1..=900).map(|n| record(n, String::new()));
+        let after = (1..=600).map(|n| record(1_000_000 + n, String::new()));
+        let records = chained(before.chain([recovered]).chain(after));
+        for (at, part) in records.chunks(100).enumerate() {
+            if at == 10 {
+                // It knows after a restart too.
+                book.flush().unwrap();
+                drop(book);
+                book = Book::open(folder.path(), 1_000).unwrap();
+            }
+            book.append(part, part.last().unwrap().record.revision).unwrap();
+        }
+        let floor = book.bounds().floor;
+        assert!((245..=501).contains(&floor.0), "of 900 before and 601 after it keeps the last thousand: {floor}");
+        let page = book.read(Revision(floor.0 + 1), 10).unwrap();
+        assert_eq!(page.records[0].record.revision, Revision(floor.0 + 1));
     }
 
     #[test]

@@ -15,9 +15,10 @@ use rollcall_ident::{ClusterId, PeerId};
 
 use super::error::{IoContext as _, StorageError};
 use super::files::{create_dir_durable, remove_leftovers, write_atomic};
+use super::replace;
 
-const LOCK_FILE: &str = "lock";
-const IDENTITY_FILE: &str = "identity";
+pub(super) const LOCK_FILE: &str = "lock";
+pub(super) const IDENTITY_FILE: &str = "identity";
 
 /// A peer's data directory, locked against other processes.
 #[derive(Debug)]
@@ -36,7 +37,6 @@ pub struct Identity {
     pub peer: PeerId,
 }
 
-/// [`Identity`] on disk.
 /// What is free on a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct DiskSpace {
@@ -46,6 +46,7 @@ pub struct DiskSpace {
     pub total_bytes: u64,
 }
 
+/// [`Identity`] on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 struct IdentityV1 {
     cluster: ClusterId,
@@ -73,6 +74,7 @@ impl DataDir {
             Err(TryLockError::Error(error)) => return Err(error).at("lock", &lock_path),
         }
         remove_leftovers(path)?;
+        replace::finish(path)?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
@@ -97,14 +99,7 @@ impl DataDir {
     /// # Errors
     /// A damaged file, or one of a newer version.
     pub fn load_identity(&self) -> Result<Option<Identity>, StorageError> {
-        let path = self.path.join(IDENTITY_FILE);
-        let bytes = match std::fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            result => result.at("read", &path)?,
-        };
-        let IdentityV1 { cluster, peer } =
-            bincode::open(Kind::PEER_IDENTITY, &bytes).map_err(|error| StorageError::codec(&path, error))?;
-        Ok(Some(Identity { cluster, peer }))
+        read_identity(&self.path.join(IDENTITY_FILE))
     }
 
     /// Records who lives here. It is on disk when this returns. Recording the same identity again changes nothing.
@@ -124,6 +119,17 @@ impl DataDir {
             }
         }
     }
+}
+
+/// Who a file says that it is; `None` where there is no file.
+pub(super) fn read_identity(path: &Path) -> Result<Option<Identity>, StorageError> {
+    let bytes = match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        result => result.at("read", path)?,
+    };
+    let IdentityV1 { cluster, peer } =
+        bincode::open(Kind::PEER_IDENTITY, &bytes).map_err(|error| StorageError::codec(path, error))?;
+    Ok(Some(Identity { cluster, peer }))
 }
 
 impl std::fmt::Display for Identity {

@@ -7,6 +7,7 @@
 //! | events by revision | `history/`, [`History`] | put aside, filled again from snapshot and log |
 //! | which peer this is | `identity`, [`DataDir`] | the peer stops |
 //!
+//! [`refound_peer`] and [`refound_snapshot`] make a new cluster of what is left of another one.
 //! [`Storage::open`] brings them together. `docs/adr/0001-raft-log-not-sled.md` says why these engines.
 //!
 //! # Invariants
@@ -22,6 +23,7 @@ mod error;
 mod files;
 mod history;
 mod history_book;
+mod history_gaps;
 mod history_thread;
 mod identity;
 mod log_open;
@@ -29,6 +31,8 @@ mod log_store;
 mod log_sync;
 mod log_torn;
 mod recover;
+mod refound;
+mod replace;
 mod snapshot_build;
 mod snapshot_file;
 mod snapshot_inspect;
@@ -43,6 +47,7 @@ pub use history::{History, HistoryBounds, HistoryError, HistoryPage, RETAINED_RE
 pub use identity::{DataDir, DiskSpace, Identity};
 pub use log_store::{LogMetrics, LogStore};
 pub use recover::{Sizes, Storage};
+pub use refound::{RefoundError, Refounded, Refounding, Remains, look_at_peer, refound_peer, refound_snapshot};
 pub use snapshot_build::SnapshotBuilder;
 pub use snapshot_file::SnapshotFile;
 pub use snapshot_inspect::{HistoryContents, SnapshotContents, StateCounts, inspect_snapshot};

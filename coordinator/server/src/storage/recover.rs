@@ -14,9 +14,9 @@ use super::snapshot_file::{Loaded, SnapshotFile};
 use super::snapshot_store::SnapshotStore;
 use super::state_machine::{AppliedState, StateMachine};
 
-const LOG_DIR: &str = "log";
-const SNAPSHOT_DIR: &str = "snapshots";
-const HISTORY_DIR: &str = "history";
+pub(super) const LOG_DIR: &str = "log";
+pub(super) const SNAPSHOT_DIR: &str = "snapshots";
+pub(super) const HISTORY_DIR: &str = "history";
 
 /// How large files and histories get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

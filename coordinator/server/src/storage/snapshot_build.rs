@@ -1,12 +1,12 @@
 //! Building a snapshot: from a copy of the state, beside the path on which entries are applied.
 
 use rollcall_ident::Revision;
-use rollcall_rollout::{ChainHead, State};
+use rollcall_rollout::{ChainHead, ChainedRecord, State};
 
 use super::chain::ChainWalk;
 use super::error::StorageError;
 use super::history::{History, HistoryError, MAX_PAGE_RECORDS};
-use super::snapshot_file::{HeadV1, SnapshotWriter};
+use super::snapshot_file::{HeadV1, SnapshotFile, SnapshotWriter};
 use super::snapshot_store::SnapshotStore;
 use super::state_machine::AppliedState;
 use super::types::Snapshot;
@@ -20,20 +20,46 @@ pub struct SnapshotBuilder {
 }
 
 impl SnapshotBuilder {
-    pub(super) fn new(view: AppliedState, history: History, snapshots: SnapshotStore) -> Self {
+    /// Of `view`, whose events are in `history`.
+    pub fn new(view: AppliedState, history: History, snapshots: SnapshotStore) -> Self {
         Self { view, history, snapshots }
     }
 
     /// Writes the snapshot and makes it the current one. Blocks.
     pub(super) fn build(&self) -> Result<Snapshot, StorageError> {
-        let head = HeadV1 {
-            last_log_id: self.view.last_applied.as_ref().map(Into::into),
-            membership: (&self.view.membership).into(),
-        };
-        let (mut writer, path) = self.snapshots.create(head, State::clone(&self.view.state))?;
+        let (mut writer, path) = self.snapshots.create(head_of(&self.view), State::clone(&self.view.state))?;
         let Copied { floor, anchor } = self.copy_history(&mut writer)?;
         writer.finish(floor, anchor)?;
         self.snapshots.publish(self.view.meta(), &path)
+    }
+
+    /// Writes the snapshot into a file that is gone with its last handle, and leaves the current one alone. Blocks.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn export(&self) -> Result<SnapshotFile, StorageError> {
+        let path = self.snapshots.export_path();
+        let mut writer = SnapshotWriter::create(&path, head_of(&self.view), State::clone(&self.view.state))?;
+        let unfinished = SnapshotFile::open_unfinished(&path)?;
+        let Copied { floor, anchor } = self.copy_history(&mut writer)?;
+        writer.finish(floor, anchor)?;
+        unfinished.reopened()
+    }
+
+    /// Writes into `to` the snapshot of what succeeds this view: `records` is what happened between the two. Blocks.
+    pub(super) fn build_successor(
+        &self,
+        to: &SnapshotStore,
+        successor: &AppliedState,
+        records: Vec<ChainedRecord>,
+    ) -> Result<Snapshot, StorageError> {
+        let (mut writer, path) = to.create(head_of(successor), State::clone(&successor.state))?;
+        let Copied { floor, anchor } = self.copy_history(&mut writer)?;
+        for page in records.chunks(MAX_PAGE_RECORDS) {
+            writer.page(page.to_vec())?;
+        }
+        writer.finish(floor, anchor)?;
+        to.publish(successor.meta(), &path)
     }
 
     /// Copies the history up to this view.
@@ -77,6 +103,10 @@ impl SnapshotBuilder {
             }
         }
     }
+}
+
+fn head_of(view: &AppliedState) -> HeadV1 {
+    HeadV1 { last_log_id: view.last_applied.as_ref().map(Into::into), membership: (&view.membership).into() }
 }
 
 /// After which revision the copy of the history is complete, and where the audit chain stands before its first record.

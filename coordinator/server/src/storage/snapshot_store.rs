@@ -84,6 +84,12 @@ impl SnapshotStore {
         Ok((writer, path))
     }
 
+    /// Where a snapshot is written that somebody asked for: removed at the next start if this process dies meanwhile.
+    pub(super) fn export_path(&self) -> PathBuf {
+        let number = self.shared.received.fetch_add(1, Ordering::Relaxed);
+        temp_path(&self.shared.dir.join(format!("export-{number}")))
+    }
+
     /// Gives a finished snapshot its name and makes it the current one, unless a newer one came meanwhile.
     pub(super) fn publish(&self, meta: SnapshotMeta, path: &Path) -> Result<Snapshot, StorageError> {
         rename_durable(&temp_path(path), path)?;

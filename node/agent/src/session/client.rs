@@ -184,7 +184,10 @@ impl Session<'_> {
             Err(end) => return end,
         };
         let own = self.memory.cluster_id();
-        if !own.is_empty() && own != welcome.cluster_id {
+        // A cluster that was recovered from ours is ours. From then on this agent serves the old one no more.
+        let is_ours =
+            own.is_empty() || own == welcome.cluster_id || welcome.former_cluster_ids.iter().any(|it| it == own);
+        if !is_ours {
             return SessionEnd::OtherCluster { own: own.to_owned(), found: welcome.cluster_id };
         }
         tracing::info!(endpoint, epoch = welcome.epoch, cluster = welcome.cluster_id, "session");

@@ -358,6 +358,7 @@ async fn host(
         cluster_id: "6f1c0d2e-0000-4000-8000-00000000000a".to_owned(),
         heartbeat_interval_ms: 500,
         endpoints: vec![coordinator.address()],
+        former_cluster_ids: Vec::new(),
     };
     let _ = outgoing.send(message(ToAgent::Welcome(welcome))).await;
     let mut changes = coordinator.said.subscribe();
