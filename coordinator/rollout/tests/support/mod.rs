@@ -287,7 +287,8 @@ impl World {
 
     /// The machine fetches what it is told to.
     pub fn prefetch(&mut self, name: &str) -> bool {
-        let Some((wanted, _)) = self.orders(name).and_then(|orders| orders.prefetch) else { return false };
+        let Some(wanted) = self.orders(name).and_then(|orders| orders.prefetch) else { return false };
+        let wanted = wanted.release;
         let known = self.state.nodes().get(&self.id(name)).and_then(|node| node.services.get(&self.group).cloned());
         let is_known = known.and_then(|service| service.prefetch).is_some_and(|done| done.release == wanted);
         if is_known || !self.machines[name].connected {
