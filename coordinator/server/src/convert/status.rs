@@ -76,6 +76,7 @@ pub fn refused(rejection: &Rejection) -> Status {
         Rejection::InvalidGroup { .. }
         | Rejection::InvalidTime { .. }
         | Rejection::OtherPackage { .. }
+        | Rejection::ReplacedByItself(_)
         | Rejection::RequestIdReused(_) => Code::InvalidArgument,
         Rejection::RevisionMoved { .. } => Code::Aborted,
         Rejection::GroupBusy { .. }
