@@ -2,9 +2,8 @@
 
 use bincode::{Decode, Encode};
 use rollcall_ident::{
-    ConfigId,
-    ChannelName, ClusterId, Fence, FreezeId, GroupName, NodeId, NodeName, PackageName, PeerId, ReleaseIdent, Revision,
-    RolloutId, SessionEpoch, WindowId,
+    ChannelName, ClusterId, ConfigId, Fence, FreezeId, GroupName, NodeId, NodeName, PackageName, PeerId, ReleaseIdent,
+    Revision, RolloutId, SessionEpoch, WindowId,
 };
 
 use crate::state::{PauseCause, Phase, RolloutStatus};
@@ -352,7 +351,9 @@ pub enum Rejection {
         config: ConfigId,
     },
     /// Its last rollout was ended half-way: a change of its configuration moves nobody.
-    #[error("{0} isn't where its last rollout went; the next one brings the new configuration: `rollcall rollout start {0}`")]
+    #[error(
+        "{0} isn't where its last rollout went; the next one brings the new configuration: `rollcall rollout start {0}`"
+    )]
     NotSettled(GroupName),
     /// A node can't take its own place.
     #[error("node {0} can't take its own place; say the new machine's id, which its agent logs when it is refused")]

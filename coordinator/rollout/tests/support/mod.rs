@@ -27,7 +27,8 @@ pub fn group() -> GroupName {
 
 /// `2` is `acme/redis/2/20260101000000`.
 pub fn release(version: &str) -> ReleaseIdent {
-    format!("acme/redis/{version}/20260101000000").parse().unwrap()
+    let (version, config) = version.split_once('@').map_or((version, String::new()), |(v, c)| (v, format!("@{c}")));
+    format!("acme/redis/{version}/20260101000000{config}").parse().unwrap()
 }
 
 /// The wall clock when cluster time begins: Monday, 2026-11-30T00:00:00Z.

@@ -235,7 +235,8 @@ fn group_orders(orders: &GroupOrders) -> v1::GroupOrders {
 }
 
 fn step_order(order: &StepOrder) -> v1::StepOrder {
-    let StepOrder { rollout, kind, fence, attempt, from, to, digest, config, go, phase: at, max_reboots, reboots } = order;
+    let StepOrder { rollout, kind, fence, attempt, from, to, digest, config, go, phase: at, max_reboots, reboots } =
+        order;
     let go = match go {
         Go::Prepare => v1::Go::Prepare,
         Go::Drain => v1::Go::Drain,

@@ -168,4 +168,3 @@ fn check_digest(ident: &ReleaseIdent, expected: Option<Digest>, found: Digest) -
         _ => Ok(()),
     }
 }
-}

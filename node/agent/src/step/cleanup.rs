@@ -49,6 +49,11 @@ impl Engine {
         .map(ReleaseIdent::bare)
         .collect();
         let in_use = self.context.node.in_use_elsewhere(&self.context.group);
-        state.installed.iter().filter(|release| !kept.contains(*release) && !in_use.contains(*release)).cloned().collect()
+        state
+            .installed
+            .iter()
+            .filter(|release| !kept.contains(*release) && !in_use.contains(*release))
+            .cloned()
+            .collect()
     }
 }
