@@ -54,7 +54,15 @@ impl Fleet {
         fleet.propose(Command::InitCluster { cluster_id: ClusterId([7; 16]) });
         let policy = PolicyPatch { min_healthy_time: Some(Millis(1)), ..PolicyPatch::default() };
         let package = Some("acme/redis".parse().unwrap());
-        let patch = GroupPatch { name: group(), package, channel: None, update_condition: None, policy, windows: None };
+        let patch = GroupPatch {
+            name: group(),
+            package,
+            channel: None,
+            update_condition: None,
+            policy,
+            config: None,
+            windows: None,
+        };
         fleet.propose(Command::ApplyGroup { patch });
         for n in 0..size {
             let hello = Hello {

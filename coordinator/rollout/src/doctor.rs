@@ -248,7 +248,7 @@ fn target_quarantined(ward: &Ward<'_>, found: &mut Findings) {
         let goes_there = rollout.is_some_and(|rollout| rollout.going_back.is_none());
         let catches_up = rollout.is_none() && group.settled && !group.astray.is_empty();
         let Some(target) = group.target.as_ref().filter(|_| goes_there || catches_up) else { continue };
-        let Some(quarantine) = ward.state.quarantine.get(target) else { continue };
+        let Some(quarantine) = ward.state.quarantined(target) else { continue };
         let text = format!("its target {target} is in quarantine: {}; no step to it begins", quarantine.reason);
         let advice = match rollout {
             Some(rollout) => format!("`rollcall rollout abort {}`, or start a rollout to a good release", rollout.id),

@@ -93,7 +93,7 @@ pub(crate) fn may_commit(candidate: &Candidate<'_>) -> Result<(), WaitingOn> {
 /// Whether the rollout as a whole lets steps begin.
 pub(crate) fn rollout_moves(state: &State, rollout: &Rollout) -> Result<(), WaitingOn> {
     match rollout.status {
-        RolloutStatus::Running if state.quarantine.contains_key(&rollout.target) => {
+        RolloutStatus::Running if state.quarantined(&rollout.target).is_some() => {
             Err(WaitingOn::Quarantined { release: rollout.target.clone() })
         }
         RolloutStatus::Running | RolloutStatus::RollingBack => Ok(()),

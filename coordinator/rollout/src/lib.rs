@@ -48,7 +48,7 @@ pub use event::{Event, HistoryRecord};
 pub use explain::{Explanation, Subject, explain, turns};
 pub use log_entry::{Actor, LogEntry, Proposal, Stamp};
 pub use map::Map;
-pub use orders::{Go, GroupOrders, Orders, StepOrder, orders_for};
+pub use orders::{Go, GroupOrders, Orders, PrefetchOrder, StepOrder, orders_for};
 pub use plan::{PlannedRound, PlannedStep, Preview, WindowFit, next_leaders, plan, preview};
 #[cfg(feature = "planted-faults")]
 pub use planted::{Planted, plant};

@@ -25,7 +25,7 @@ pub struct GroupOrders {
     /// Its package; none: the group isn't declared yet.
     pub package: Option<PackageName>,
     /// What to fetch and verify, without disturbing anything.
-    pub prefetch: Option<(ReleaseIdent, Option<Digest>)>,
+    pub prefetch: Option<PrefetchOrder>,
     /// The step that it holds the token for.
     pub step: Option<StepOrder>,
     /// Whether WARNING counts as healthy.
@@ -34,6 +34,17 @@ pub struct GroupOrders {
     pub success_threshold: u32,
     /// Bad samples in a row to become unhealthy.
     pub failure_threshold: u32,
+}
+
+/// A release to fetch and verify.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefetchOrder {
+    /// The release.
+    pub release: ReleaseIdent,
+    /// What it must be.
+    pub digest: Option<Digest>,
+    /// The group's configuration that goes with it, as TOML; none: none goes with it, or it isn't kept any more.
+    pub config: Option<String>,
 }
 
 /// The step that it holds the token for.
@@ -53,6 +64,8 @@ pub struct StepOrder {
     pub to: ReleaseIdent,
     /// What that must be.
     pub digest: Option<Digest>,
+    /// The group's configuration that goes with it, as TOML; none: none goes with it, or it isn't kept any more.
+    pub config: Option<String>,
     /// How far it may go.
     pub go: Go,
     /// Where the log has the step.
@@ -96,7 +109,9 @@ fn group_orders(state: &State, node: NodeId, name: &GroupName) -> GroupOrders {
         .and_then(|rollout| Some(step_order(state, rollout, rollout.steps.get(&node)?, policy.max_reboots)));
     let prefetch = state.active_rollout(name).and_then(|rollout| {
         let step = rollout.steps.get(&node).filter(|step| !step.phase.is_settled())?;
-        Some((rollout.target_of(step).clone(), digest_of(state, rollout, step)))
+        let release = rollout.target_of(step).clone();
+        let (digest, config) = (digest_of(state, rollout, step), config_of(state, name, &release));
+        Some(PrefetchOrder { release, digest, config })
     });
     GroupOrders {
         group: name.clone(),
@@ -117,6 +132,11 @@ fn digest_of(state: &State, rollout: &Rollout, step: &Step) -> Option<Digest> {
     }
 }
 
+/// The text of the configuration that goes with a release.
+fn config_of(state: &State, group: &GroupName, release: &ReleaseIdent) -> Option<String> {
+    state.groups.get(group)?.configs.get(&release.config()?).cloned()
+}
+
 fn step_order(state: &State, rollout: &Rollout, step: &Step, max_reboots: u32) -> StepOrder {
     let go = match step.phase {
         _ if step.turn.is_some() => Go::TurnBack,
@@ -133,6 +153,7 @@ fn step_order(state: &State, rollout: &Rollout, step: &Step, max_reboots: u32) -
         from: step.from.clone(),
         to: rollout.target_of(step).clone(),
         digest: digest_of(state, rollout, step),
+        config: config_of(state, &rollout.group, rollout.target_of(step)),
         go,
         phase: step.phase,
         max_reboots,

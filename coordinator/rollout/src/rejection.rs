@@ -2,8 +2,8 @@
 
 use bincode::{Decode, Encode};
 use rollcall_ident::{
-    ChannelName, ClusterId, Fence, FreezeId, GroupName, NodeId, NodeName, PackageName, PeerId, ReleaseIdent, Revision,
-    RolloutId, SessionEpoch, WindowId,
+    ChannelName, ClusterId, ConfigId, Fence, FreezeId, GroupName, NodeId, NodeName, PackageName, PeerId, ReleaseIdent,
+    Revision, RolloutId, SessionEpoch, WindowId,
 };
 
 use crate::state::{PauseCause, Phase, RolloutStatus};
@@ -340,6 +340,21 @@ pub enum Rejection {
         /// Who asked for it.
         claimant: NodeId,
     },
+    /// The group has no such configuration, or doesn't keep it any more.
+    #[error(
+        "{group} has no configuration {config}, or doesn't keep it any more; name the release without it for the present one, or declare it again: `rollcall group apply`"
+    )]
+    UnknownConfig {
+        /// The group.
+        group: GroupName,
+        /// Which one.
+        config: ConfigId,
+    },
+    /// Its last rollout was ended half-way: a change of its configuration moves nobody.
+    #[error(
+        "{0} isn't where its last rollout went; the next one brings the new configuration: `rollcall rollout start {0}`"
+    )]
+    NotSettled(GroupName),
     /// A node can't take its own place.
     #[error("node {0} can't take its own place; say the new machine's id, which its agent logs when it is refused")]
     ReplacedByItself(NodeId),

@@ -15,7 +15,15 @@ const DAY: Millis = Millis::from_secs(24 * 3600);
 
 fn declare(world: &mut World, policy: PolicyPatch) {
     let package = Some("acme/redis".parse().unwrap());
-    let patch = GroupPatch { name: group(), package, channel: None, update_condition: None, policy, windows: None };
+    let patch = GroupPatch {
+        name: group(),
+        package,
+        channel: None,
+        update_condition: None,
+        policy,
+        config: None,
+        windows: None,
+    };
     world.propose(Command::ApplyGroup { patch }).outcome.unwrap();
 }
 

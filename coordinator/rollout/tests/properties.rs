@@ -216,7 +216,7 @@ proptest! {
             batches: Some(shape.1.into_iter().map(Amount::Count).collect()),
             ..PolicyPatch::default()
         };
-        let patch = GroupPatch { name: group(), package: None, channel: None, update_condition: None, policy, windows: None };
+        let patch = GroupPatch { name: group(), package: None, channel: None, update_condition: None, policy, config: None, windows: None };
         world.propose(Command::ApplyGroup { patch }).outcome.unwrap();
         let preview = preview(&world.state, &group(), &release("2")).unwrap();
         prop_assert_eq!(preview.blockers, Vec::new());

@@ -16,7 +16,7 @@ use crate::driver::NotBuilt;
 use crate::http;
 use crate::metrics::Metrics;
 use crate::package::PackageStore;
-use crate::service::{FenceFloor, NodeContext, Service, ServiceContext, ServiceError};
+use crate::service::{Configs, FenceFloor, NodeContext, Service, ServiceContext, ServiceError};
 use crate::session::{Outbox, Router, run_session};
 
 /// Open requests get this long to end.
@@ -138,10 +138,12 @@ async fn start_service(
 ) -> Result<Service, AppError> {
     let group = config.group.clone();
     config.driver.check_built().map_err(|source| AppError::Driver { group: group.clone(), source })?;
+    let service_layout = layout.prepare_service(&group)?;
     let context = Arc::new(ServiceContext {
         node: Arc::clone(node),
         group: group.clone(),
-        layout: layout.prepare_service(&group)?,
+        configs: Configs::new(service_layout.root().to_owned(), config.config.clone()),
+        layout: service_layout,
         store: store.clone(),
         source: config.source.clone(),
         config: config.config.clone(),

@@ -89,7 +89,8 @@ impl ServiceState {
                     self.is_left_down = step.leaves_service_as_is();
                 }
                 if is_installed {
-                    self.installed.insert(to.clone());
+                    // Another configuration is no other installation.
+                    self.installed.insert(to.bare());
                 }
                 if is_switched {
                     self.switch_to(to);

@@ -74,6 +74,10 @@ lettered! {
     WindowId, 'w', "window id", "it looks like w1; `rollcall window list` shows them"
 }
 lettered! {
+    /// A configuration of a group: the log index of the entry that declared it, printed as `c42`. Never reused.
+    ConfigId, 'c', "config id", "it looks like c42, behind the @ of a group's target"
+}
+lettered! {
     /// A change freeze: the log index of the entry that made it, printed as `f42`. Never reused.
     FreezeId, 'f', "freeze id", "it looks like f42; `rollcall freeze list` shows them"
 }

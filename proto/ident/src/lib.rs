@@ -13,7 +13,9 @@ mod name;
 mod release;
 mod time;
 
-pub use id::{BootId, ClusterId, Digest, Fence, FreezeId, NodeId, PeerId, Revision, RolloutId, SessionEpoch, WindowId};
+pub use id::{
+    BootId, ClusterId, ConfigId, Digest, Fence, FreezeId, NodeId, PeerId, Revision, RolloutId, SessionEpoch, WindowId,
+};
 pub use name::{ChannelName, GroupName, NodeName, RequestId};
 pub use release::{PackageName, ReleaseIdent};
 pub use time::{ClusterTime, Millis, WallTime};

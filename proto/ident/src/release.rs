@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use bincode::{Decode, Encode};
 
-use crate::ParseError;
+use crate::{ConfigId, ParseError};
 
 /// BOUND: idents stand in paths and tables.
 const MAX_PART_BYTES: usize = 100;
@@ -49,15 +49,18 @@ impl FromStr for PackageName {
     }
 }
 
-/// A fully qualified release: `origin/name/version/release`.
+/// A fully qualified release: `origin/name/version/release`, and where its group has a configuration that too:
+/// `origin/name/version/release@c42`. A node is moved to both at once, by the same steps.
 ///
 /// Releases of one package are ordered by version, then by release: dotted numbers numerically; of equal numbers, one
-/// without a suffix is above one with; then suffixes as strings; then the release as a string.
+/// without a suffix is above one with; then suffixes as strings; then the release as a string;
+/// then the configuration, of which a later one is above an earlier.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct ReleaseIdent {
     package: PackageName,
     version: String,
     release: String,
+    config: Option<ConfigId>,
 }
 
 impl ReleaseIdent {
@@ -78,11 +81,30 @@ impl ReleaseIdent {
     pub fn release(&self) -> &str {
         &self.release
     }
+
+    /// The configuration of its group that goes with it; none: it goes without.
+    #[must_use]
+    pub fn config(&self) -> Option<ConfigId> {
+        self.config
+    }
+
+    /// The same release with that configuration, or without any.
+    #[must_use]
+    pub fn with_config(&self, config: Option<ConfigId>) -> Self {
+        Self { config, ..self.clone() }
+    }
+
+    /// The release alone, as it lies in a depot.
+    #[must_use]
+    pub fn bare(&self) -> Self {
+        self.with_config(None)
+    }
 }
 
 impl fmt::Display for ReleaseIdent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.package, self.version, self.release)
+        write!(f, "{}/{}/{}", self.package, self.version, self.release)?;
+        self.config.iter().try_for_each(|config| write!(f, "@{config}"))
     }
 }
 
@@ -90,7 +112,11 @@ impl FromStr for ReleaseIdent {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let parts: Vec<&str> = text.split('/').collect();
+        let (ident, config) = match text.split_once('@') {
+            Some((ident, config)) => (ident, Some(config.parse()?)),
+            None => (text, None),
+        };
+        let parts: Vec<&str> = ident.split('/').collect();
         match parts[..] {
             [origin, name, version, release]
                 if is_origin(origin) && is_package(name) && is_version(version) && is_release(release) =>
@@ -99,6 +125,7 @@ impl FromStr for ReleaseIdent {
                     package: PackageName { origin: origin.to_owned(), name: name.to_owned() },
                     version: version.to_owned(),
                     release: release.to_owned(),
+                    config,
                 })
             }
             _ => Err(ParseError::new(
@@ -118,6 +145,7 @@ impl Ord for ReleaseIdent {
             .then_with(|| self.release.cmp(&other.release))
             // Versions that only differ in leading zeros are equal by the order above, and yet two releases.
             .then_with(|| self.version.cmp(&other.version))
+            .then_with(|| self.config.cmp(&other.config))
     }
 }
 
@@ -203,6 +231,16 @@ mod tests {
     }
 
     #[test]
+    fn a_configuration_is_part_of_it() {
+        let configured: ReleaseIdent = "acme/redis/1.0/20250101000000@c42".parse().unwrap();
+        assert_eq!(configured.to_string(), "acme/redis/1.0/20250101000000@c42");
+        assert_eq!(configured.config(), Some(ConfigId(42)));
+        assert_eq!(configured.bare(), ident("1.0", "20250101000000"));
+        assert!(configured > configured.bare() && configured < configured.with_config(Some(ConfigId(100))));
+        assert!(configured < ident("1.1", "20250101000000"));
+    }
+
+    #[test]
     fn only_fully_qualified_idents_parse() {
         for bad in [
             "acme/redis",
@@ -213,6 +251,9 @@ mod tests {
             "/redis/1/20250101000000",
             "acme/redis/1.0/20250101000000/x",
             "acme/redis/1.0/2025010100000a",
+            "acme/redis/1.0/20250101000000@",
+            "acme/redis/1.0/20250101000000@42",
+            "acme/redis/1.0/20250101000000@c4@c5",
             "",
         ] {
             assert!(bad.parse::<ReleaseIdent>().is_err(), "{bad}");

@@ -24,7 +24,7 @@ use policy::PolicyTable;
 use values::OrEmpty;
 use window::WindowTable;
 
-pub use write::{to_file, to_policy_lines, to_window_lines};
+pub use write::{to_config_table, to_file, to_policy_lines, to_window_lines};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +34,8 @@ struct File {
     policy: PolicyTable,
     /// All windows of the group; absent: they stay as they are. `window = []` takes them away.
     window: Option<Vec<Spanned<WindowTable>>>,
+    /// What its hooks are given; absent: as it stands, empty: nothing any more.
+    config: Option<toml::Table>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,6 +80,7 @@ pub fn parse(path: &Path, text: &str) -> Result<v1::GroupSpec, Failure> {
         channel: file.group.channel.map(OrEmpty::into_wire),
         update_condition: file.group.update_condition.map(UpdateCondition::into_wire),
         policy: Some(file.policy.into_wire()),
+        config: file.config.map(|config| if config.is_empty() { String::new() } else { config.to_string() }),
         windows: file.window.map(|windows| window::into_wire(windows, &source)).transpose()?,
     })
 }

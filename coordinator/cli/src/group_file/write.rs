@@ -23,7 +23,14 @@ pub fn to_file(group: &GroupView) -> String {
     lines.push(String::new());
     lines.extend(to_policy_lines(&group.policy));
     lines.extend(group.windows.iter().flat_map(|window| [String::new()].into_iter().chain(to_window_lines(window))));
-    lines.join("\n")
+    lines.extend([String::new(), to_config_table(&group.config)]);
+    lines.join("\n").trim_end().to_owned()
+}
+
+/// The `[config]` table, with those below it; empty where there is none, which says that there is none.
+pub fn to_config_table(config: &toml::Table) -> String {
+    let file = toml::Table::from_iter([("config".to_owned(), toml::Value::Table(config.clone()))]);
+    file.to_string()
 }
 
 /// The `[policy]` table: `min_healthy_time = "10s"`.

@@ -47,7 +47,10 @@ impl View for At<GroupView> {
         let policy = to_policy_lines(&group.policy);
         let windows =
             group.windows.iter().flat_map(|window| [String::new()].into_iter().chain(to_window_lines(window)));
-        let declared: Vec<_> = policy.into_iter().chain(windows).collect();
+        let config = (!group.config.is_empty()).then(|| to_config_table(&group.config));
+        let config =
+            config.iter().flat_map(|table| [String::new()].into_iter().chain(table.lines().map(str::to_owned)));
+        let declared: Vec<_> = policy.into_iter().chain(windows).chain(config).collect();
         format!("{head}\n\n{}\n\n{}", members_table(page, &group.members), declared.join("\n"))
     }
 }

@@ -7,7 +7,7 @@ use super::common::{WaitingOnView, cluster_ms, empty_as_none, wall};
 use super::window::WindowView;
 
 /// A group as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GroupView {
     pub name: String,
     pub package: Option<String>,
@@ -23,6 +23,8 @@ pub struct GroupView {
     pub policy: PolicyView,
     /// None: always open.
     pub windows: Vec<WindowView>,
+    /// What its hooks are given, below each node's own; empty: nothing.
+    pub config: toml::Table,
     /// Nodes that an operator left out of the way to the present target.
     pub left_out_nodes: Vec<String>,
     /// How long a step takes here, by those of its rollouts.
@@ -110,6 +112,7 @@ impl From<v1::Group> for GroupView {
             members,
             policy: spec.policy.map(PolicyView::from).unwrap_or_default(),
             windows: spec.windows.unwrap_or_default().values.into_iter().map(WindowView::from).collect(),
+            config: spec.config.and_then(|config| config.parse().ok()).unwrap_or_default(),
             left_out_nodes: group.left_out_nodes,
             typical_step_ms: group.typical_step_ms,
         }

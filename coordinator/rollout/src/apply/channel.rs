@@ -77,7 +77,7 @@ impl Transition<'_> {
         for group in self.followers(channel, releases) {
             // The target's own membership counts, not the head alone.
             match self.state.active_rollout(&group) {
-                Some(rollout) if releases.contains(&rollout.target) && rollout.going_back.is_none() => {
+                Some(rollout) if releases.contains(&rollout.target.bare()) && rollout.going_back.is_none() => {
                     let (id, target) = (rollout.id, rollout.target.clone());
                     self.heed_demotion(id, format!("{target} was demoted out of {channel}"));
                     ended.push(id);
@@ -111,9 +111,14 @@ impl Transition<'_> {
     pub(super) fn follow_channel(&mut self, group: &GroupName, promoted: &[ReleaseIdent]) -> Option<RolloutId> {
         let found = self.state.groups.get(group).filter(|group| group.policy.auto_start)?;
         let channel = found.channel.clone()?;
-        let is_good = |release: &ReleaseIdent| !self.state.quarantine.contains_key(release);
+        let is_good = |release: &ReleaseIdent| {
+            self.state.quarantined(release).is_none()
+                && self.state.quarantined(&release.with_config(found.config)).is_none()
+        };
         let head = self.state.channels.get(&channel)?.head(&found.package, is_good)?.clone();
-        let wanted = match (&found.target, found.update_condition) {
+        // Channels hold releases alone; the group's configuration comes with its target.
+        let target = found.target.as_ref().map(ReleaseIdent::bare);
+        let wanted = match (&target, found.update_condition) {
             (None, _) => true,
             (Some(target), _) if head == *target => {
                 promoted.contains(target) && !found.settled && found.active_rollout.is_none()
@@ -121,22 +126,29 @@ impl Transition<'_> {
             (Some(target), UpdateCondition::Latest) => head > *target,
             (Some(_), UpdateCondition::TrackChannel) => true,
         };
-        let is_declined = found.declined.as_ref() == Some(&head) && !promoted.contains(&head);
+        let is_declined =
+            found.declined.as_ref().is_some_and(|declined| declined.bare() == head) && !promoted.contains(&head);
         if !wanted || is_declined {
             return None;
         }
-        let kind = match &found.target {
+        let kind = match &target {
             Some(target) if head < *target => RolloutKind::Rollback,
             _ => RolloutKind::Update,
         };
+        let head = head.with_config(found.config);
         match self.start_rollout(group, &head, None, kind, Source::Channel(channel)) {
             Ok(id) => Some(id),
             Err(refusal) => {
-                let (reason, detail) = (refusal.name().to_owned(), refusal.to_string());
-                self.emit(Event::RolloutNotStarted { group: group.clone(), target: head, reason, detail });
+                self.emit_not_started(group, head, &refusal);
                 None
             }
         }
+    }
+
+    /// What would have started by itself and was refused is told.
+    pub(super) fn emit_not_started(&mut self, group: &GroupName, target: ReleaseIdent, refusal: &Rejection) {
+        let (reason, detail) = (refusal.name().to_owned(), refusal.to_string());
+        self.emit(Event::RolloutNotStarted { group: group.clone(), target, reason, detail });
     }
 
     /// Groups that follow `channel` with the package of one of `releases`.

@@ -2,11 +2,24 @@
 
 use std::sync::Arc;
 
-use rollcall_ident::GroupName;
+use rollcall_ident::{ConfigId, GroupName};
 
 use super::Transition;
-use crate::state::{Group, GroupPatch};
+use crate::state::{Group, GroupPatch, RolloutKind, Source};
 use crate::{Event, Map, Rejection, Reply, UpdateCondition};
+
+/// BOUND: configurations of a group that are kept. A node that goes back to an older one still has it on its disk.
+const MAX_CONFIGS: usize = 32;
+
+fn set_config(group: &mut Group, text: Option<String>, id: ConfigId) {
+    group.config = text.is_some().then_some(id);
+    text.into_iter().for_each(|text| group.configs.insert(id, text));
+    while group.configs.len() > MAX_CONFIGS
+        && let Some(oldest) = group.configs.first().map(|(id, _)| *id)
+    {
+        group.configs.remove(&oldest);
+    }
+}
 
 impl Transition<'_> {
     pub(super) fn apply_group(&mut self, patch: &GroupPatch) -> Result<Reply, Rejection> {
@@ -36,6 +49,10 @@ impl Transition<'_> {
         group.places = policy.inventory.iter().cloned().zip(0..).collect();
         group.policy = Arc::new(policy);
         group.modified_revision = self.revision;
+        let is_new_config = patch.config.as_ref().is_some_and(|config| config.as_ref() != group.config_text());
+        if is_new_config {
+            set_config(&mut group, patch.config.clone().flatten(), ConfigId(self.revision.0));
+        }
         if let Some(channel) = group.channel.clone() {
             self.ensure_channel(&channel);
         }
@@ -48,7 +65,31 @@ impl Transition<'_> {
         self.touch_all_members(&patch.name);
         self.look_at_openness(&patch.name);
         self.follow_channel(&patch.name, &[]);
+        if is_new_config {
+            self.roll_config(&patch.name);
+        }
         Ok(Reply::Done)
+    }
+
+    /// Brings the members to the new configuration of the release that they run, or are going to: a rollout as any other.
+    /// Where the last one was ended half-way, nobody is moved on by a change of the configuration; the next rollout brings
+    /// it.
+    fn roll_config(&mut self, name: &GroupName) {
+        let Some(group) = self.state.groups.get(name).filter(|group| group.policy.auto_start) else { return };
+        let active = self.state.active_rollout(name);
+        let goes_on = active.map_or(group.settled, |rollout| rollout.going_back.is_none());
+        let Some(target) = group.target.as_ref().map(|target| target.with_config(group.config)) else { return };
+        if Some(&target) == group.target.as_ref() {
+            return;
+        }
+        let refusal = if goes_on {
+            self.start_rollout(name, &target, None, RolloutKind::Update, Source::Operator).err()
+        } else {
+            Some(Rejection::NotSettled(name.clone()))
+        };
+        if let Some(refusal) = refusal {
+            self.emit_not_started(name, target, &refusal);
+        }
     }
 
     /// A group with all nodes that have declared it before it was there.
@@ -75,6 +116,8 @@ impl Transition<'_> {
             windows: Map::default(),
             windows_made: 0,
             closed: None,
+            config: None,
+            configs: Map::default(),
             members,
             unavailable: Map::default(),
             updaters: Map::default(),

@@ -161,7 +161,9 @@ impl Transition<'_> {
             .groups
             .values()
             .filter_map(|group| self.state.active_rollout(&group.name))
-            .filter(|rollout| rollout.target == *release && rollout.going_back.is_none())
+            .filter(|rollout| {
+                (rollout.target == *release || rollout.target.bare() == *release) && rollout.going_back.is_none()
+            })
             .map(|rollout| (rollout.id, rollout.group.clone()))
             .collect();
         going.iter().for_each(|(_, group)| self.touch(group));

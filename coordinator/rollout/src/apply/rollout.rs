@@ -20,6 +20,12 @@ impl Transition<'_> {
     ) -> Result<Reply, Rejection> {
         let source = if kind == RolloutKind::CatchUp { Source::CatchUp } else { Source::Operator };
         let current = self.state.groups.get(group).and_then(|group| group.target.as_ref());
+        // Who names a release means it with the group's configuration; a catch-up goes where the group has gone.
+        let config = self.state.groups.get(group).and_then(|group| group.config);
+        let target = &match (target.config(), kind) {
+            (None, RolloutKind::Update | RolloutKind::Rollback) => target.with_config(config),
+            _ => target.clone(),
+        };
         let kind = match kind {
             RolloutKind::Update if current.is_some_and(|current| target < current) => RolloutKind::Rollback,
             kind => kind,
@@ -43,7 +49,10 @@ impl Transition<'_> {
                 target: target.clone(),
             });
         }
-        if let Some(quarantine) = self.state.quarantine.get(target) {
+        if let Some(config) = target.config().filter(|config| !group.configs.contains_key(config)) {
+            return Err(Rejection::UnknownConfig { group: name.clone(), config });
+        }
+        if let Some(quarantine) = self.state.quarantined(target) {
             return Err(Rejection::Quarantined { release: target.clone(), reason: quarantine.reason.clone() });
         }
         let digest = self.agreed_digest(target, digest)?;
@@ -115,6 +124,8 @@ impl Transition<'_> {
         self.state.rollouts.insert(id, rollout);
         let group = self.state.groups.get_mut(name).expect("looked up above");
         group.target = Some(target.clone());
+        // Who goes back to an earlier configuration means it.
+        group.config = target.config();
         group.left_out = Map::default();
         group.declined = None;
         group.settled = false;
@@ -234,6 +245,7 @@ impl Transition<'_> {
         match status {
             RolloutStatus::RolledBack | RolloutStatus::Denied => {
                 group.declined = std::mem::replace(&mut group.target, previous);
+                group.config = group.target.as_ref().map_or(group.config, ReleaseIdent::config);
                 group.settled = was_settled;
             }
             _ => group.settled = status == RolloutStatus::Succeeded,

@@ -32,6 +32,7 @@ fn a_window_in_a_zone_that_is_gone_never_opens() {
         channel: None,
         update_condition: None,
         policy: PolicyPatch::default(),
+        config: None,
         windows: None,
     };
     let command = Command::ApplyGroup { patch };

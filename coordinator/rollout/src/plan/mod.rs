@@ -48,7 +48,7 @@ fn next_grant(state: &State, group: &Group) -> Option<Command> {
 fn catch_up(state: &State, group: &Group) -> Option<Command> {
     let is_at_rest = group.active_rollout.is_none() && group.settled && group.policy.catch_up;
     let target = group.target.as_ref().filter(|_| is_at_rest && !group.astray.is_empty())?;
-    let can_start = !state.quarantine.contains_key(target);
+    let can_start = state.quarantined(target).is_none();
     can_start.then(|| Command::StartRollout {
         group: group.name.clone(),
         target: target.clone(),

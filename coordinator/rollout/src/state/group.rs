@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 use rollcall_ident::{
-    ChannelName, GroupName, Millis, NodeId, PackageName, ReleaseIdent, Revision, RolloutId, WindowId,
+    ChannelName, ConfigId, GroupName, Millis, NodeId, PackageName, ReleaseIdent, Revision, RolloutId, WindowId,
 };
 
 use crate::{Closed, Map, Policy, PolicyPatch, UpdateCondition, Window};
@@ -30,6 +30,10 @@ pub struct Group {
     pub(crate) windows_made: u64,
     /// Why it may not be updated now. Kept while a rollout is active.
     pub closed: Option<Closed>,
+    /// The configuration that its releases get from now on.
+    pub config: Option<ConfigId>,
+    /// The configurations that it has had, as TOML. BOUND: the newest ones are kept.
+    pub configs: Map<ConfigId, String>,
     /// The nodes that declare it.
     pub members: Map<NodeId, ()>,
     /// Members that use the budget by themselves: provisioned, and not known to be healthy now, or held.
@@ -58,6 +62,14 @@ pub struct Group {
     pub modified_revision: Revision,
 }
 
+impl Group {
+    /// Its present configuration, as TOML.
+    #[must_use]
+    pub fn config_text(&self) -> Option<&String> {
+        self.configs.get(&self.config?)
+    }
+}
+
 /// What a group file names; the rest keeps its value or gets its default.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct GroupPatch {
@@ -71,6 +83,8 @@ pub struct GroupPatch {
     pub update_condition: Option<UpdateCondition>,
     /// The policy's fields.
     pub policy: PolicyPatch,
+    /// What its hooks are given, as TOML; `Some(None)`: nothing any more.
+    pub config: Option<Option<String>>,
     /// All its windows, where the file names any.
     pub windows: Option<Vec<Window>>,
 }

@@ -249,10 +249,17 @@ impl State {
         })
     }
 
+    /// Why a release isn't started: it was put aside as such, or with the configuration that it would go with.
+    #[must_use]
+    pub fn quarantined(&self, release: &ReleaseIdent) -> Option<&Quarantine> {
+        self.quarantine.get(release).or_else(|| self.quarantine.get(&release.bare()))
+    }
+
     /// What a release's digest is, as far as a channel has it on record.
     #[must_use]
     pub fn recorded_digest(&self, release: &ReleaseIdent) -> Option<Digest> {
-        self.channels.values().find_map(|channel| channel.releases.get(release).and_then(|found| found.digest))
+        let release = release.bare();
+        self.channels.values().find_map(|channel| channel.releases.get(&release).and_then(|found| found.digest))
     }
 
     /// A node's name, or its id where it has been removed.

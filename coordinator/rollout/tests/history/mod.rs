@@ -167,6 +167,7 @@ pub fn perform(world: &mut World, action: &Action) {
                 channel: None,
                 update_condition: None,
                 policy: policy_change(what),
+                config: None,
                 windows: None,
             };
             world.propose(Command::ApplyGroup { patch });
@@ -265,6 +266,7 @@ pub fn world_with_group(max_parallel: u32, max_unavailable: u32) -> World {
         channel: Some(Some("stable".parse().unwrap())),
         update_condition: None,
         policy,
+        config: None,
         windows: None,
     };
     world.propose(Command::ApplyGroup { patch }).outcome.unwrap();

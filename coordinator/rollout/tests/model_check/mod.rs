@@ -107,7 +107,15 @@ impl Cluster {
         let mut world = World::new();
         let policy = PolicyPatch { min_healthy_time: Some(Millis::from_secs(2)), ..policy };
         let package = Some("acme/redis".parse().unwrap());
-        let patch = GroupPatch { name: group(), package, channel: None, update_condition: None, policy, windows: None };
+        let patch = GroupPatch {
+            name: group(),
+            package,
+            channel: None,
+            update_condition: None,
+            policy,
+            config: None,
+            windows: None,
+        };
         world.propose(Command::ApplyGroup { patch }).outcome.unwrap();
         for name in NAMES {
             world.connect(name).outcome.unwrap();

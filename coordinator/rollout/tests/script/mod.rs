@@ -140,6 +140,7 @@ fn patch(group: &GroupName, settings: &[&str]) -> GroupPatch {
         channel: None,
         update_condition: None,
         policy: PolicyPatch::default(),
+        config: None,
         windows: None,
     };
     for setting in settings {
@@ -148,6 +149,8 @@ fn patch(group: &GroupName, settings: &[&str]) -> GroupPatch {
         match key {
             "channel" => patch.channel = Some(Some(value.parse().unwrap())),
             "update_condition" => patch.update_condition = Some(value.parse().unwrap()),
+            // `config=` with a text, `config=none` without one.
+            "config" => patch.config = Some((value != "none").then(|| format!("setting = \"{value}\"\n"))),
             "mode" => policy.mode = Some(value.parse().unwrap()),
             "approval_required" => policy.approval_required = Some(value.parse().unwrap()),
             "max_parallel" => policy.max_parallel = Some(value.parse().unwrap()),

@@ -27,7 +27,8 @@ pub fn group() -> GroupName {
 
 /// `2` is `acme/redis/2/20260101000000`.
 pub fn release(version: &str) -> ReleaseIdent {
-    format!("acme/redis/{version}/20260101000000").parse().unwrap()
+    let (version, config) = version.split_once('@').map_or((version, String::new()), |(v, c)| (v, format!("@{c}")));
+    format!("acme/redis/{version}/20260101000000{config}").parse().unwrap()
 }
 
 /// The wall clock when cluster time begins: Monday, 2026-11-30T00:00:00Z.
@@ -287,7 +288,8 @@ impl World {
 
     /// The machine fetches what it is told to.
     pub fn prefetch(&mut self, name: &str) -> bool {
-        let Some((wanted, _)) = self.orders(name).and_then(|orders| orders.prefetch) else { return false };
+        let Some(wanted) = self.orders(name).and_then(|orders| orders.prefetch) else { return false };
+        let wanted = wanted.release;
         let known = self.state.nodes().get(&self.id(name)).and_then(|node| node.services.get(&self.group).cloned());
         let is_known = known.and_then(|service| service.prefetch).is_some_and(|done| done.release == wanted);
         if is_known || !self.machines[name].connected {

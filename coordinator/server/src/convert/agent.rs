@@ -218,15 +218,14 @@ pub fn orders(orders: &Orders) -> v1::Orders {
 
 fn group_orders(orders: &GroupOrders) -> v1::GroupOrders {
     let GroupOrders { group, package, prefetch, step, on_warning, success_threshold, failure_threshold } = orders;
-    let (release, digest) = match prefetch {
-        Some((release, digest)) => (release.to_string(), digest.map(|digest| digest.to_string())),
-        None => Default::default(),
-    };
+    let digest = prefetch.as_ref().and_then(|prefetch| prefetch.digest);
+    let config = prefetch.as_ref().and_then(|prefetch| prefetch.config.clone());
     v1::GroupOrders {
         group: group.to_string(),
         package: package.as_ref().map(ToString::to_string).unwrap_or_default(),
-        prefetch: release,
-        prefetch_digest: digest.unwrap_or_default(),
+        prefetch: prefetch.as_ref().map(|prefetch| prefetch.release.to_string()).unwrap_or_default(),
+        prefetch_digest: digest.map(|digest| digest.to_string()).unwrap_or_default(),
+        prefetch_config: config.unwrap_or_default(),
         step: step.as_ref().map(step_order),
         on_warning: on_warning.to_string(),
         success_threshold: *success_threshold,
@@ -236,7 +235,8 @@ fn group_orders(orders: &GroupOrders) -> v1::GroupOrders {
 }
 
 fn step_order(order: &StepOrder) -> v1::StepOrder {
-    let StepOrder { rollout, kind, fence, attempt, from, to, digest, go, phase: at, max_reboots, reboots } = order;
+    let StepOrder { rollout, kind, fence, attempt, from, to, digest, config, go, phase: at, max_reboots, reboots } =
+        order;
     let go = match go {
         Go::Prepare => v1::Go::Prepare,
         Go::Drain => v1::Go::Drain,
@@ -261,6 +261,7 @@ fn step_order(order: &StepOrder) -> v1::StepOrder {
         max_reboots: *max_reboots,
         reboots: *reboots,
         phase: phase(*at).into(),
+        config: config.clone().unwrap_or_default(),
     }
 }
 

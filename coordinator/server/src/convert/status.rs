@@ -67,7 +67,8 @@ pub fn refused(rejection: &Rejection) -> Status {
         | Rejection::NotAMember { .. }
         | Rejection::NotInQuarantine(_)
         | Rejection::UnknownWindow { .. }
-        | Rejection::UnknownFreeze(_) => Code::NotFound,
+        | Rejection::UnknownFreeze(_)
+        | Rejection::UnknownConfig { .. } => Code::NotFound,
         Rejection::AlreadyInitialized(_)
         | Rejection::PeerAddressTaken { .. }
         | Rejection::AlreadySo(_)
@@ -104,6 +105,7 @@ pub fn refused(rejection: &Rejection) -> Status {
         | Rejection::NotManual { .. }
         | Rejection::NoToken(_)
         | Rejection::RevokeNeedsForce { .. }
+        | Rejection::NotSettled(_)
         | Rejection::StepNotSkippable { .. } => Code::FailedPrecondition,
     };
     let mut details = ErrorDetails::with_error_info(rejection.name(), DOMAIN, HashMap::new());

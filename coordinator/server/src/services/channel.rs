@@ -49,7 +49,7 @@ impl ChannelService for Channels {
     async fn promote(&self, request: Request<v1::PromoteRequest>) -> Result<Response<v1::PromoteResponse>, Status> {
         let call = Call::of(&request);
         let v1::PromoteRequest { ident, channel, digest, options, more_idents } = request.into_inner();
-        let first = (convert::required("ident", &ident)?, convert::optional("digest", &digest)?);
+        let first = (release_alone("ident", &ident)?, convert::optional("digest", &digest)?);
         let more = idents("more_idents", &more_idents)?.into_iter().map(|release| (release, None));
         let releases = [first].into_iter().chain(more).collect();
         let channel = convert::required("channel", &channel)?;
@@ -122,7 +122,19 @@ impl Channels {
 }
 
 fn idents(field: &str, texts: &[String]) -> Result<Vec<ReleaseIdent>, convert::FieldError> {
-    texts.iter().map(|text| convert::required(field, text)).collect()
+    texts.iter().map(|text| release_alone(field, text)).collect()
+}
+
+/// Channels hold releases; the configuration of a group that follows goes with them from there.
+fn release_alone(field: &str, text: &str) -> Result<ReleaseIdent, convert::FieldError> {
+    let ident: ReleaseIdent = convert::required(field, text)?;
+    match ident.config() {
+        Some(config) => Err(convert::FieldError::new(
+            field,
+            format!("{text:?} names a configuration; channels hold releases alone: leave @{config} out"),
+        )),
+        None => Ok(ident),
+    }
 }
 
 /// A peer of a version that answers differently.

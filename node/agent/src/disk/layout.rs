@@ -11,7 +11,9 @@
 //!     journal                 what was done and what is to be done: the truth
 //!     current                 the current release, for people and as a second copy
 //!     instance, instance.copy the process that runs
-//!     config.toml             the service's `config`
+//!     config.toml             what hooks are given: the service's `config`
+//!     config.c42.toml         the same over configuration c42 of the group
+//!     configs/c42.toml        configuration c42 of the group, as the coordinator handed it out
 //!     status.toml             written by the service: its role
 //!     data/                   the service's own
 //!     logs/                   of its hooks and of the service
@@ -104,12 +106,6 @@ impl ServiceLayout {
     #[must_use]
     pub fn instance(&self) -> [PathBuf; 2] {
         [self.root.join("instance"), self.root.join("instance.copy")]
-    }
-
-    /// The service's `config`, for its hooks.
-    #[must_use]
-    pub fn config(&self) -> PathBuf {
-        self.root.join("config.toml")
     }
 
     /// Where the service writes its role.

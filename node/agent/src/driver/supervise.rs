@@ -283,7 +283,7 @@ impl Actor {
         let mut command = Command::new(&program);
         command.current_dir(context.layout.root()).stdin(Stdio::null()).stdout(out).stderr(err);
         context.environment(release, reason, step).apply(&mut command);
-        command.env(INSTANCE_MARK, format!("{}{}", mark_prefix(context.node.node_id, &context.group), release.ident()));
+        command.env(INSTANCE_MARK, format!("{}{}", mark_prefix(context.node.node_id, &context.group), release.ident));
         if let Some((uid, gid)) = user {
             command.uid(uid).gid(gid);
         }
@@ -293,7 +293,7 @@ impl Actor {
             pid: process.pid(),
             start_time: process.start_time(),
             boot_id: context.node.boot_id,
-            release: release.ident().clone(),
+            release: release.ident.clone(),
         };
         store_record(&context.layout, &instance);
         tracing::info!(group = %context.group, pid = instance.pid, release = %instance.release, "started");
@@ -376,7 +376,7 @@ impl Actor {
         mut process: Process,
         instance: &Instance,
     ) -> Result<Stopped, (Box<Process>, StopFailed)> {
-        let settings = self.context.store.load(&instance.release).map(|release| release.manifest.service);
+        let settings = self.context.load(&instance.release).map(|release| release.manifest.service);
         let settings = settings.unwrap_or_else(|error| {
             tracing::warn!(%error, "stopping with the defaults");
             Default::default()

@@ -6,6 +6,8 @@ use std::process::Command;
 use rollcall_ident::{GroupName, NodeName};
 use rollcall_steps::{Phase, Reason, StepState};
 
+use crate::package::HookConfig;
+
 /// Why a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookReason {
@@ -45,8 +47,8 @@ impl StepFacts {
     pub fn of(step: &StepState, phase: Phase) -> Self {
         Self {
             rollout: step.opened.rollout.to_string(),
-            from: step.opened.from.as_ref().map(ToString::to_string).unwrap_or_default(),
-            to: step.opened.to.to_string(),
+            from: step.opened.from.as_ref().map(|from| from.bare().to_string()).unwrap_or_default(),
+            to: step.opened.to.bare().to_string(),
             phase,
             attempt: step.opened.attempt,
             fence: step.opened.fence.0,
@@ -64,10 +66,8 @@ pub struct HookEnvironment {
     pub node: NodeName,
     /// The service's own folder.
     pub data_dir: PathBuf,
-    /// The file with the service's config.
-    pub config_file: PathBuf,
-    /// The config itself.
-    pub config: toml::Table,
+    /// The service's config.
+    pub config: HookConfig,
     /// Where the service writes its role.
     pub status_file: PathBuf,
     /// The folder of the release that the hook belongs to.
@@ -88,7 +88,7 @@ impl HookEnvironment {
                 command.env_remove(name);
             }
         }
-        for (key, value) in &self.config {
+        for (key, value) in &self.config.table {
             let key: String =
                 key.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
             command.env(format!("ROLLCALL_CONFIG_{key}"), plain(value));
@@ -97,7 +97,7 @@ impl HookEnvironment {
             .env("ROLLCALL_GROUP", self.group.as_str())
             .env("ROLLCALL_NODE", self.node.as_str())
             .env("ROLLCALL_DATA_DIR", &self.data_dir)
-            .env("ROLLCALL_CONFIG", &self.config_file)
+            .env("ROLLCALL_CONFIG", &self.config.file)
             .env("ROLLCALL_STATUS_FILE", &self.status_file)
             .env("ROLLCALL_PKG_PATH", &self.package_path)
             .env("ROLLCALL_PKG_IDENT", &self.release)

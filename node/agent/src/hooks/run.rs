@@ -281,6 +281,7 @@ mod tests {
 
     use super::*;
     use crate::hooks::HookReason;
+    use crate::package::HookConfig;
 
     fn hook(dir: &std::path::Path, script: &str, limit: Duration) -> HookRun {
         let path = dir.join("hook");
@@ -294,8 +295,10 @@ mod tests {
                 group: "app.default".parse().unwrap(),
                 node: "n1".parse().unwrap(),
                 data_dir: dir.join("data"),
-                config_file: dir.join("config.toml"),
-                config: toml::Table::from_iter([("max-clients".to_owned(), toml::Value::Integer(7))]),
+                config: HookConfig {
+                    file: dir.join("config.toml"),
+                    table: toml::Table::from_iter([("max-clients".to_owned(), toml::Value::Integer(7))]),
+                },
                 status_file: dir.join("status.toml"),
                 package_path: dir.to_owned(),
                 release: "acme/app/1.0/20260101000000".to_owned(),

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rollcall_ident::{Digest, ReleaseIdent};
 
+use crate::disk::DiskError;
+
 /// Why a release couldn't be fetched and verified. Nothing that runs was touched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -50,6 +52,14 @@ pub enum FetchError {
         /// The hook's name.
         hook: &'static str,
     },
+    /// The group's configuration that goes with it can't be had.
+    #[error("the configuration of {ident}: {problem}")]
+    Config {
+        /// The release with its configuration.
+        ident: ReleaseIdent,
+        /// What is wrong, and the way out.
+        problem: String,
+    },
     /// The disk or the source refused.
     #[error("{}: {source}", path.display())]
     Io {
@@ -58,6 +68,12 @@ pub enum FetchError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl From<DiskError> for FetchError {
+    fn from(error: DiskError) -> Self {
+        Self::Io { path: error.path, source: error.source }
+    }
 }
 
 impl FetchError {
@@ -70,6 +86,7 @@ impl FetchError {
             Self::Damaged { .. } => "damaged",
             Self::WrongIdent { .. } => "wrong_ident",
             Self::HookNotExecutable { .. } => "hook_not_executable",
+            Self::Config { .. } => "config",
             Self::Io { .. } => "io",
         }
     }

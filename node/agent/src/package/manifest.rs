@@ -147,7 +147,7 @@ impl Manifest {
         if let Some(name) = manifest.hooks.keys().find(|name| Hook::from_name(name).is_none()) {
             return Err(damaged(format!("rollcall.toml: [hooks.{name}]: there is no hook of that name")));
         }
-        if manifest.ident != *ident {
+        if manifest.ident != ident.bare() {
             return Err(FetchError::WrongIdent { ident: ident.clone(), found: manifest.ident });
         }
         Ok(manifest)

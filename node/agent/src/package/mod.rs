@@ -15,6 +15,6 @@ mod unpack;
 pub use digest::{digest_of_file, digest_of_tree};
 pub use error::FetchError;
 pub use manifest::{HookSettings, Manifest, StopSignal};
-pub use release::Release;
+pub use release::{HookConfig, Release};
 pub use source::{Found, Source};
 pub use store::PackageStore;

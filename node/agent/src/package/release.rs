@@ -9,9 +9,22 @@ use rollcall_steps::Hook;
 
 use super::{FetchError, Manifest};
 
+/// What hooks are given as their configuration.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HookConfig {
+    /// The file.
+    pub file: PathBuf,
+    /// What is in it.
+    pub table: toml::Table,
+}
+
 /// A checked release.
 #[derive(Debug, Clone)]
 pub struct Release {
+    /// Which one it is, with the configuration of the group that goes with it.
+    pub ident: ReleaseIdent,
+    /// What its hooks are given.
+    pub config: HookConfig,
     /// What it says about itself.
     pub manifest: Manifest,
     /// Where it lies.
@@ -25,7 +38,8 @@ impl Release {
     /// [`FetchError`] names what is wrong.
     pub fn load(folder: &Path, ident: &ReleaseIdent) -> Result<Self, FetchError> {
         let manifest = Manifest::load(folder, ident)?;
-        let release = Self { manifest, path: folder.to_owned() };
+        let config = HookConfig::default();
+        let release = Self { ident: ident.clone(), config, manifest, path: folder.to_owned() };
         for hook in Hook::ALL {
             let Some(path) = release.hook(hook) else { continue };
             let metadata = fs::metadata(&path).map_err(FetchError::io(&path))?;
@@ -43,9 +57,9 @@ impl Release {
         path.exists().then_some(path)
     }
 
-    /// Which release it is.
+    /// The release alone, as its package says.
     #[must_use]
-    pub fn ident(&self) -> &ReleaseIdent {
+    pub fn package_ident(&self) -> &ReleaseIdent {
         &self.manifest.ident
     }
 }

@@ -57,7 +57,7 @@ impl Source {
     /// [`FetchError::NotFound`]
     pub fn find(&self, ident: &ReleaseIdent) -> Result<Found, FetchError> {
         let Self::Dir(root) = self;
-        let path = root.join(ident.to_string());
+        let path = root.join(ident.bare().to_string());
         let with = |extension: &str| PathBuf::from(format!("{}{extension}", path.display()));
         let (zst, gz) = (with(".tar.zst"), with(".tar.gz"));
         if path.is_dir() {

@@ -38,7 +38,7 @@ impl PackageStore {
     }
 
     fn folder(&self, ident: &ReleaseIdent) -> PathBuf {
-        self.root.join(ident.to_string())
+        self.root.join(ident.bare().to_string())
     }
 
     /// Reads a release that lies here.
@@ -109,7 +109,7 @@ impl PackageStore {
             }
         };
         Release::load(new, ident)?;
-        write_atomic(&new.join(DIGEST_FILE), format!("{digest}\n").as_bytes()).map_err(from_disk)?;
+        write_atomic(&new.join(DIGEST_FILE), format!("{digest}\n").as_bytes())?;
         self.publish(new, ident)?;
         Ok(digest)
     }
@@ -118,7 +118,7 @@ impl PackageStore {
     fn publish(&self, new: &Path, ident: &ReleaseIdent) -> Result<(), FetchError> {
         let folder = self.folder(ident);
         let parent = folder.parent().unwrap_or(&self.root);
-        create_dir(parent).map_err(from_disk)?;
+        create_dir(parent)?;
         if folder.exists() {
             let old = new.with_extension("old");
             fs::rename(&folder, &old).map_err(FetchError::io(&folder))?;
@@ -126,7 +126,7 @@ impl PackageStore {
         }
         fs::rename(new, &folder).map_err(FetchError::io(&folder))?;
         for dir in parent.ancestors().take_while(|dir| dir.starts_with(&self.root)) {
-            sync_dir(dir).map_err(from_disk)?;
+            sync_dir(dir)?;
         }
         Ok(())
     }
@@ -167,8 +167,4 @@ fn check_digest(ident: &ReleaseIdent, expected: Option<Digest>, found: Digest) -
         Some(expected) if expected != found => Err(FetchError::DigestDiffers { ident: ident.clone(), expected, found }),
         _ => Ok(()),
     }
-}
-
-fn from_disk(error: DiskError) -> FetchError {
-    FetchError::Io { path: error.path, source: error.source }
 }

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rollcall_ident::{BootId, Fence, GroupName, Millis, NodeId, NodeName, ReleaseIdent};
 use rollcall_steps::{Hook, RunToken};
 
+use super::Configs;
 use crate::disk::ServiceLayout;
 use crate::hooks::{HookEnvironment, HookReason, HookRun, StepFacts};
 use crate::metrics::Metrics;
-use crate::package::{PackageStore, Release, Source};
+use crate::package::{FetchError, PackageStore, Release, Source};
 use crate::session::Outbox;
 
 /// What all services of a node share.
@@ -51,11 +52,16 @@ impl NodeContext {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner).insert(group.clone(), releases);
     }
 
-    /// Releases that other services than `group` need.
+    /// Releases, without configurations, that other services than `group` need.
     #[must_use]
     pub fn in_use_elsewhere(&self, group: &GroupName) -> BTreeSet<ReleaseIdent> {
         let in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
-        in_use.iter().filter(|(other, _)| *other != group).flat_map(|(_, releases)| releases).cloned().collect()
+        in_use
+            .iter()
+            .filter(|(other, _)| *other != group)
+            .flat_map(|(_, releases)| releases)
+            .map(ReleaseIdent::bare)
+            .collect()
     }
 }
 
@@ -96,13 +102,22 @@ pub struct ServiceContext {
     pub store: PackageStore,
     /// Where others come from.
     pub source: Source,
-    /// Handed to hooks.
-    pub config: toml::Table,
+    /// What hooks are given.
+    pub configs: Configs,
     /// How often health is looked at while nothing happens.
     pub health_check_interval: Millis,
 }
 
 impl ServiceContext {
+    /// A release that lies here, with the configuration that goes with it.
+    ///
+    /// # Errors
+    /// [`FetchError`] names which of both is missing, or broken.
+    pub fn load(&self, ident: &ReleaseIdent) -> Result<Release, FetchError> {
+        let release = self.store.load(ident)?;
+        Ok(Release { config: self.configs.load(ident)?, ..release })
+    }
+
     /// What a hook of `release` sees.
     #[must_use]
     pub fn environment(&self, release: &Release, reason: HookReason, step: Option<StepFacts>) -> HookEnvironment {
@@ -110,11 +125,10 @@ impl ServiceContext {
             group: self.group.clone(),
             node: self.node.name.clone(),
             data_dir: self.layout.data(),
-            config_file: self.layout.config(),
-            config: self.config.clone(),
+            config: release.config.clone(),
             status_file: self.layout.status(),
             package_path: release.path.clone(),
-            release: release.ident().to_string(),
+            release: release.package_ident().to_string(),
             reason,
             step,
         }

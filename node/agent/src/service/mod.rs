@@ -1,5 +1,6 @@
 //! One service of the node: its process, its health, its releases, and the step that moves it.
 
+mod configs;
 mod context;
 mod health;
 mod orders;
@@ -9,6 +10,7 @@ mod sample;
 mod status;
 mod task;
 
+pub use configs::Configs;
 pub use context::{FenceFloor, NodeContext, ServiceContext, new_token};
 pub use health::{Health, HealthSettings, HealthView, Pace};
 pub use orders::{GroupOrders, HealthRules, OrderedStep, Target};

@@ -24,6 +24,8 @@ pub struct Target {
     pub release: ReleaseIdent,
     /// None: any.
     pub digest: Option<Digest>,
+    /// The group's configuration that goes with it, as TOML; none: none does, or it has been handed out before.
+    pub config: Option<String>,
 }
 
 /// The step, and how far it may go.
@@ -31,6 +33,8 @@ pub struct Target {
 pub struct OrderedStep {
     /// As it is to be opened.
     pub opened: StepOpened,
+    /// The group's configuration that goes with its target, as of [`Target`].
+    pub config: Option<String>,
     /// How far it may go; none: it is to be turned back.
     pub go: Option<Go>,
 }

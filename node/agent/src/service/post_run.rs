@@ -20,7 +20,7 @@ pub(super) async fn run_post_run(context: Arc<ServiceContext>, mut process: watc
         }
         last.clone_from(&instance);
         let Some(instance) = instance else { continue };
-        let Ok(release) = context.store.load(&instance.release) else { continue };
+        let Ok(release) = context.load(&instance.release) else { continue };
         let mut backoff = Backoff::standard();
         while let Some(run) = context.hook_run(&release, Hook::PostRun, HookReason::Start, None, new_token()) {
             let exit = run.run().await.exit;

@@ -35,7 +35,10 @@ pub async fn fetch(context: &Arc<ServiceContext>, target: &Target) -> Result<Fet
     let (context, target) = (Arc::clone(context), target.clone());
     let work = move || {
         let digest = context.store.fetch(&context.source, &target.release, target.digest)?;
-        let release = context.store.load(&target.release)?;
+        if let Some(text) = &target.config {
+            context.configs.keep(&target.release, text)?;
+        }
+        let release = context.load(&target.release)?;
         if release.hook(Hook::Run).is_none() {
             let problem = "it has no hooks/run, which driver = \"supervise\" needs".to_owned();
             return Err(FetchError::Damaged { ident: target.release, problem });

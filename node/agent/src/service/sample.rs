@@ -33,7 +33,7 @@ pub(super) struct Sample {
 
 /// Looks at the instance, which is up for `up`.
 pub(super) async fn take_sample(context: &Arc<ServiceContext>, instance: &Instance, up: Duration) -> Sample {
-    let release = match context.store.load(&instance.release) {
+    let release = match context.load(&instance.release) {
         Ok(release) => release,
         Err(error) => return Sample::unknown(error.to_string()),
     };

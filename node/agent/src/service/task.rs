@@ -13,7 +13,7 @@ use super::orders::{GroupOrders, Target};
 use super::post_run::run_post_run;
 use super::prefetch::{fetch, run_prefetch};
 use super::status::{Inputs, ServiceStatus, publish_status};
-use crate::disk::{DiskError, Journal, JournalError, read_optional, write_atomic};
+use crate::disk::{DiskError, Journal, JournalError, read_optional};
 use crate::driver::{Supervisor, find_running};
 use crate::hooks::HookReason;
 use crate::step::{Engine, Surroundings};
@@ -54,8 +54,6 @@ impl Service {
         context: Arc<ServiceContext>,
         tasks: &mut JoinSet<Result<(), ServiceError>>,
     ) -> Result<Self, ServiceError> {
-        let config = toml::to_string(&context.config).expect("a table that was parsed can be written");
-        write_atomic(&context.layout.config(), config.as_bytes())?;
         let mut journal = Journal::open(&context.layout.journal())?;
         restore_current(&context, &mut journal)?;
         let facts = Facts { boot_id: context.node.boot_id };
@@ -173,7 +171,7 @@ fn restore_current(context: &ServiceContext, journal: &mut Journal) -> Result<()
     let text = read_optional(&context.layout.current())?.unwrap_or_default();
     let Ok(current) = String::from_utf8_lossy(&text).trim().parse::<ReleaseIdent>() else { return Ok(()) };
     tracing::warn!(group = %context.group, release = %current, "the journal is empty; going on from the second copy");
-    let baseline = Baseline { installed: [current.clone()].into(), current: Some(current), ..Baseline::default() };
+    let baseline = Baseline { installed: [current.bare()].into(), current: Some(current), ..Baseline::default() };
     journal.append(&[Event::Baseline(baseline)])?;
     Ok(())
 }
@@ -207,11 +205,11 @@ async fn keep_up(
     is_running: bool,
 ) {
     let Some(current) = current else { return };
-    let release = match context.store.load(current) {
+    let release = match context.load(current) {
         Ok(release) => Ok(release),
         Err(_) => {
-            let target = Target { release: current.clone(), digest: None };
-            fetch(context, &target).await.and_then(|_| context.store.load(current))
+            let target = Target { release: current.clone(), digest: None, config: None };
+            fetch(context, &target).await.and_then(|_| context.load(current))
         }
     };
     match release {

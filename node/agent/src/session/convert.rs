@@ -22,7 +22,11 @@ pub(super) enum OrderError {
 pub(super) fn group_orders(wire: &v1::GroupOrders) -> Result<(GroupName, GroupOrders), OrderError> {
     let prefetch = match wire.prefetch.as_str() {
         "" => None,
-        release => Some(Target { release: release.parse()?, digest: optional(&wire.prefetch_digest)? }),
+        release => Some(Target {
+            release: release.parse()?,
+            digest: optional(&wire.prefetch_digest)?,
+            config: given(&wire.prefetch_config),
+        }),
     };
     let orders = GroupOrders {
         prefetch,
@@ -58,7 +62,12 @@ fn ordered_step(wire: &v1::StepOrder) -> Result<OrderedStep, OrderError> {
         Ok(v1::Go::TurnBack) => None,
         Ok(v1::Go::Unspecified) | Err(_) => return Err(OrderError::Go(wire.go)),
     };
-    Ok(OrderedStep { opened, go })
+    Ok(OrderedStep { opened, config: given(&wire.config), go })
+}
+
+/// Empty on the wire: not given.
+fn given(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|text| !text.is_empty())
 }
 
 fn reason(text: &str) -> Result<Reason, OrderError> {

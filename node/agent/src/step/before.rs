@@ -5,14 +5,14 @@ use rollcall_steps::{FailureReason, Go, Hook, Phase};
 use super::engine::{Engine, failure};
 use super::hooks::Polled;
 use crate::disk::JournalError;
-use crate::service::{Target, fetch};
+use crate::service::fetch;
 
 impl Engine {
     /// Sees that the target lies here, then asks the release that runs whether it may be updated.
     pub(super) async fn prepare(&mut self) -> Result<(), JournalError> {
         self.begin(Phase::Preparing).await?;
         let opened = self.step().opened;
-        let target = Target { release: opened.to, digest: opened.digest };
+        let target = self.ordered_target(opened);
         if let Err(error) = fetch(&self.context, &target).await {
             return self.fail(Phase::Preparing, failure(FailureReason::PackageUnavailable, error)).await;
         }

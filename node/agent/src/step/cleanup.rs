@@ -14,7 +14,7 @@ impl Engine {
     /// Runs `uninstall` of each release that nothing needs any more, then removes it.
     pub(super) async fn remove_old_releases(&mut self) -> Result<(), JournalError> {
         for release in self.old_releases() {
-            if let Ok(loaded) = self.context.store.load(&release)
+            if let Ok(loaded) = self.context.load(&release)
                 && let Some(run) = self.context.hook_run(&loaded, Hook::Uninstall, HookReason::Start, None, new_token())
             {
                 let end = run.run().await;
@@ -37,7 +37,8 @@ impl Engine {
         let journal = lock(&self.journal);
         let state = journal.state();
         let orders = self.orders.borrow().clone().unwrap_or_default();
-        let kept: BTreeSet<&ReleaseIdent> = [
+        // Whatever configuration goes with them.
+        let kept: BTreeSet<ReleaseIdent> = [
             state.current.as_ref(),
             state.previous.as_ref(),
             orders.prefetch.as_ref().map(|target| &target.release),
@@ -45,8 +46,14 @@ impl Engine {
         ]
         .into_iter()
         .flatten()
+        .map(ReleaseIdent::bare)
         .collect();
         let in_use = self.context.node.in_use_elsewhere(&self.context.group);
-        state.installed.iter().filter(|release| !kept.contains(release) && !in_use.contains(release)).cloned().collect()
+        state
+            .installed
+            .iter()
+            .filter(|release| !kept.contains(*release) && !in_use.contains(*release))
+            .cloned()
+            .collect()
     }
 }

@@ -42,7 +42,6 @@ impl Engine {
 
     fn load(&self, ident: &rollcall_ident::ReleaseIdent) -> Option<Arc<Release>> {
         self.context
-            .store
             .load(ident)
             .inspect_err(|error| tracing::error!(group = %self.context.group, %error, "its hooks can't be run"))
             .map(Arc::new)

@@ -1,6 +1,6 @@
 //! Installing: once per release, service and node.
 
-use rollcall_steps::{Event, Failure, FailureReason, Hook, Phase};
+use rollcall_steps::{Event, Failure, FailureReason, Hook, Phase, StepOpened};
 
 use super::engine::{Engine, failure, lock};
 use super::hooks::failure_of;
@@ -25,7 +25,7 @@ impl Engine {
     pub(super) async fn install(&mut self) -> Result<(), JournalError> {
         self.begin(Phase::Installing).await?;
         let step = self.step();
-        if lock(&self.journal).state().installed.contains(&step.opened.to) {
+        if lock(&self.journal).state().installed.contains(&step.opened.to.bare()) {
             return self.done(Phase::Installing, false).await;
         }
         let release = match self.target().await {
@@ -50,13 +50,20 @@ impl Engine {
     /// The target's release. Preparing has brought it here; should it be gone since, it is brought again.
     pub(super) async fn target(&mut self) -> Result<Release, Failure> {
         let opened = self.step().opened;
-        if let Ok(release) = self.context.store.load(&opened.to) {
+        if let Ok(release) = self.context.load(&opened.to) {
             return Ok(release);
         }
-        let target = Target { release: opened.to, digest: opened.digest };
+        let target = self.ordered_target(opened);
         let unavailable = |error| failure(FailureReason::PackageUnavailable, error);
         fetch(&self.context, &target).await.map_err(unavailable)?;
-        self.context.store.load(&target.release).map_err(unavailable)
+        self.context.load(&target.release).map_err(unavailable)
+    }
+
+    /// The target, with what the orders say of its configuration while they are about this step.
+    pub(super) fn ordered_target(&self, opened: StepOpened) -> Target {
+        let orders = self.orders.borrow();
+        let step = orders.as_ref().and_then(|orders| orders.step.as_ref()).filter(|step| step.opened.to == opened.to);
+        Target { config: step.and_then(|step| step.config.clone()), release: opened.to, digest: opened.digest }
     }
 
     async fn run_install(&mut self, release: &Release) -> Result<Installed, JournalError> {

@@ -52,7 +52,7 @@ impl Engine {
     pub(super) async fn let_end(&mut self, hook: Hook) -> Result<(), JournalError> {
         let step = self.step();
         let release = match hook {
-            Hook::Install | Hook::Init => self.context.store.load(&step.opened.to).ok().map(std::sync::Arc::new),
+            Hook::Install | Hook::Init => self.context.load(&step.opened.to).ok().map(std::sync::Arc::new),
             _ => self.current_release(),
         };
         if let Some(mark) = step.hook {
