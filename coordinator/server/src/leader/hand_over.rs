@@ -10,16 +10,21 @@ use crate::raft::Consensus;
 /// After a hand-over that came to nothing: the successor wasn't as far as the log said.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Watches for as long as this peer leads; its success is its end.
+/// Watches for as long as this peer leads; once it doesn't any more, it is ended from outside.
 pub(super) async fn run(consensus: Consensus) {
     let mut applied = consensus.applied();
     let mut view = applied.current();
     loop {
         let mut came_to_nothing = false;
-        for successor in next_leaders(&view.state) {
+        // Until the log knows that this peer leads, it speaks of its predecessor.
+        let knows_me = view.state.leader() == Some(consensus.peer_id());
+        for successor in next_leaders(&view.state).into_iter().filter(|_| knows_me) {
             tracing::info!(successor = successor.0, "the next step is on this peer's machine: leadership moves away");
             match consensus.transfer_leader(successor).await {
-                Ok(()) => return,
+                Ok(()) => {
+                    came_to_nothing = false;
+                    break;
+                }
                 Err(error) => tracing::warn!(%error, successor = successor.0, "leadership can't move there now"),
             }
             came_to_nothing = true;

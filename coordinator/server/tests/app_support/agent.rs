@@ -26,6 +26,8 @@ pub struct Identity {
     pub group: String,
     pub release: String,
     pub pid: u32,
+    /// The peer on its machine, as its config says; empty: none.
+    pub hosts_peer: String,
 }
 
 impl Identity {
@@ -38,6 +40,7 @@ impl Identity {
             group: group.to_owned(),
             release: R1.to_owned(),
             pid: 100 + n,
+            hosts_peer: String::new(),
         }
     }
 
@@ -65,7 +68,7 @@ impl Identity {
             node_id: self.id.clone(),
             node_name: self.name.clone(),
             machine_id: self.locus.clone(),
-            hosts_peer: String::new(),
+            hosts_peer: self.hosts_peer.clone(),
             identity_locus: self.locus.clone(),
             boot_id: BOOT.to_owned(),
             agent_version: "test".to_owned(),

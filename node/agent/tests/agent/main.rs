@@ -4,6 +4,7 @@
 
 mod adoption;
 mod bad_input;
+mod configs;
 mod crashes;
 mod health;
 mod orders;
