@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
+use openraft::async_runtime::watch::WatchReceiver as _;
 use rollcall_ident::PeerId;
 use rollcall_rollout::{Actor, Command};
 use tokio::time::timeout;

@@ -257,8 +257,8 @@ mod tests {
                 seal(&ReplyV1::Checkup(Box::new(checkup))),
                 "c5050100250000001b25f4840c05302e312e30fd008844709e010000fb2c0100fc00000040fd0000000002000000fb204e",
             ),
-            (seal(&request(BodyV1::WhichProcess)), "WHICH"),
-            (seal(&ReplyV1::Process(7)), "PROCESS"),
+            (seal(&request(BodyV1::WhichProcess)), "c50501001300000066d4fb91abababababababababababababababab01030d"),
+            (seal(&ReplyV1::Process(7)), "c5050100020000009a1b36060d07"),
             (seal(&ReplyV1::Refused(RefusalV1::Blank { addressed: PeerId(3) })), "c50501000300000056fc39ba000003"),
         ];
         for (frame, expected) in golden {
