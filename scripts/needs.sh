@@ -35,6 +35,14 @@ need_redis() {
     [ -z "$laid" ] || as_root rm -f "$policy"
 }
 
+# Kills an agent at a system call, for the walk of the recovery table.
+need_strace() {
+    command -v strace >/dev/null && return
+    echo "installing Debian's strace"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends strace >/dev/null
+}
+
 # The test runner; it's compiled, which takes some minutes once.
 need_nextest() {
     cargo nextest --version >/dev/null 2>&1 && return

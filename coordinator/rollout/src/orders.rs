@@ -15,6 +15,8 @@ pub struct Orders {
     pub revision: Revision,
     /// One for each group that it declares.
     pub groups: Vec<GroupOrders>,
+    /// The highest fence that it is known to have stored: one that knows of less has lost it.
+    pub highest_fence: Fence,
 }
 
 /// What it should be doing for one group.
@@ -96,7 +98,7 @@ pub enum Go {
 pub fn orders_for(state: &State, node: NodeId) -> Option<Orders> {
     let node = state.nodes.get(&node)?;
     let groups = node.services.keys().map(|group| group_orders(state, node.id, group)).collect();
-    Some(Orders { revision: state.revision, groups })
+    Some(Orders { revision: state.revision, groups, highest_fence: node.highest_fence })
 }
 
 fn group_orders(state: &State, node: NodeId, name: &GroupName) -> GroupOrders {

@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rollcall_ident::Fence;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ServiceConfig};
 use crate::disk::{
-    DataDirLock, DiskError, Identity, Layout, LockError, SessionMemory, boot_id, highest_fence, machine_id,
+    DataDirLock, DiskError, Identity, Layout, LockError, SessionMemory, boot_id, create_dir, highest_fence, machine_id,
 };
 use crate::driver::NotBuilt;
 use crate::http;
@@ -68,15 +70,17 @@ pub enum AppError {
 /// # Errors
 /// [`AppError`] names the thing and the way out; nothing that was stored is lost.
 pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), AppError> {
+    // First of all: preparing the folder removes what interrupted writes left, and another agent may be writing.
+    create_dir(&config.data_dir)?;
+    let _lock = DataDirLock::acquire(&config.data_dir)?;
     let layout = Layout::prepare(&config.data_dir)?;
-    let _lock = DataDirLock::acquire(layout.root())?;
-    let node = Arc::new(node_context(&config, &layout)?);
+    let memory = SessionMemory::load(&layout)?;
+    let node = Arc::new(node_context(&config, &layout, &memory)?);
     tracing::info!(
         name = %node.name, node_id = %node.node_id, boot_id = %node.boot_id,
         data_dir = %layout.root().display(), version = env!("CARGO_PKG_VERSION"), "agent"
     );
     let store = PackageStore::open(&layout.packages())?;
-    let memory = SessionMemory::load(&layout)?;
     let listener = listen(config.http).await?;
 
     let mut tasks = JoinSet::new();
@@ -109,9 +113,27 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), AppE
     outcome
 }
 
-fn node_context(config: &Config, layout: &Layout) -> Result<NodeContext, DiskError> {
+fn node_context(config: &Config, layout: &Layout, memory: &SessionMemory) -> Result<NodeContext, DiskError> {
     let machine_id = config.machine_id.clone().unwrap_or_else(machine_id);
     let identity = Identity::load_or_create(layout.root(), &machine_id)?;
+    let journalled = highest_fence(layout)?;
+    let is_from_elsewhere = memory.is_from_elsewhere(&identity.locus) && !identity.is_rewritten;
+    if is_from_elsewhere {
+        tracing::error!(
+            node_id = %identity.node_id,
+            "the data folder lay elsewhere when the cluster last knew this node: it was copied, moved or restored. Nothing \
+             is started or ended from it until a peer has given this node orders"
+        );
+    }
+    if identity.is_new && journalled > Fence::default() {
+        tracing::error!(
+            "both copies of this node's identity are lost, so it comes as a new one: `rollcall node replace {} {}` gives it \
+             the old one's place, `rollcall node remove {}` forgets the old one",
+            config.name,
+            identity.node_id,
+            config.name
+        );
+    }
     Ok(NodeContext {
         name: config.name.clone(),
         node_id: identity.node_id,
@@ -121,8 +143,10 @@ fn node_context(config: &Config, layout: &Layout) -> Result<NodeContext, DiskErr
         boot_id: boot_id()?,
         labels: config.labels.clone(),
         reboot_command: config.reboot_command.clone(),
+        reboot_patience: config.reboot_patience,
         outbox: Outbox::default(),
-        fence: FenceFloor::new(highest_fence(layout)?),
+        fence: FenceFloor::new(journalled, memory.fence()),
+        is_confirmed: watch::Sender::new(!is_from_elsewhere),
         fetching: tokio::sync::Mutex::default(),
         in_use: Mutex::default(),
         metrics: Metrics::default(),
@@ -146,7 +170,6 @@ async fn start_service(
         layout: service_layout,
         store: store.clone(),
         source: config.source.clone(),
-        config: config.config.clone(),
         health_check_interval: config.health_check_interval,
     });
     Service::start(context, tasks).await.map_err(|source| AppError::Service { group, source })

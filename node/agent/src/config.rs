@@ -30,6 +30,8 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
     /// What reboots the machine.
     pub reboot_command: Vec<String>,
+    /// A machine that is still there so long after it is asked again.
+    pub reboot_patience: Millis,
     /// Where the agent's HTTP listens; none: nowhere.
     pub http: Option<SocketAddr>,
     /// Instead of what `/etc/machine-id` says.
@@ -131,6 +133,8 @@ struct File {
     labels: BTreeMap<String, String>,
     #[serde(default = "default_reboot_command")]
     reboot_command: Vec<String>,
+    #[serde(default = "default_reboot_patience", deserialize_with = "parsed")]
+    reboot_patience: Millis,
     http: Option<SocketAddr>,
     machine_id: Option<String>,
     #[serde(default, deserialize_with = "peer_name")]
@@ -141,6 +145,11 @@ struct File {
 
 fn default_reboot_command() -> Vec<String> {
     vec!["systemctl".to_owned(), "reboot".to_owned()]
+}
+
+/// Services that shut down slowly get 90 s of systemd.
+fn default_reboot_patience() -> Millis {
+    Millis::from_secs(120)
 }
 
 fn default_interval() -> Millis {
@@ -204,6 +213,7 @@ impl Config {
                 .ok_or_else(|| missing("data_dir", "--data-dir", "ROLLCALL_DATA_DIR"))?,
             labels: file.labels,
             reboot_command: file.reboot_command,
+            reboot_patience: file.reboot_patience,
             http: overrides.http.or(file.http),
             machine_id: overrides.machine_id.or(file.machine_id),
             hosts_peer: file.hosts_peer,

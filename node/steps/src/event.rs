@@ -206,6 +206,10 @@ pub enum FailureReason {
     OutcomeUnknown,
     /// The agent's own files couldn't be written.
     Io,
+    /// The cluster knows of things that this node's journal has lost: nothing of the step is repeated.
+    JournalBehind,
+    /// The machine wasn't rebooted, however often that was asked for.
+    RebootFailed,
 }
 
 impl FailureReason {
@@ -222,6 +226,8 @@ impl FailureReason {
             Self::PackageUnavailable => "package_unavailable",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::Io => "io",
+            Self::JournalBehind => "journal_behind",
+            Self::RebootFailed => "reboot_failed",
         }
     }
 }

@@ -166,6 +166,10 @@ pub fn check_open(state: &ServiceState, highest: Fence, fence: Fence, attempt: u
         Some(step) if step.opened.fence == fence && step.opened.attempt >= attempt => {
             Err(OpenRefusal::AlreadyClosed { fence })
         }
+        // The baseline of a compacted or salvaged file has had it; only another attempt can be news.
+        None if state.fence == fence && fence != Fence::default() && attempt <= 1 => {
+            Err(OpenRefusal::AlreadyClosed { fence })
+        }
         _ => Ok(()),
     }
 }

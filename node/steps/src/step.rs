@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rollcall_ident::BootId;
 
-use crate::{Ending, Event, Hook, Impossible, Milestone, Outcome, Phase, RunToken, Status, StepOpened};
+use crate::{Ending, Event, Failure, Hook, Impossible, Milestone, Outcome, Phase, RunToken, Status, StepOpened};
 
 /// A hook that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +126,36 @@ impl StepState {
     pub fn owes_undrain(&self) -> bool {
         let has_lost_its_grant = self.end_ordered == Some(Ending::Withdrawn) && !self.started;
         self.drain_begun && !self.undrain_ended && !has_lost_its_grant
+    }
+
+    /// Whether the log, which has the step in this phase, was told of more than this journal knows: it has lost what was
+    /// synced, or is an older copy. Up to commit point B the log may be ahead by force.
+    #[must_use]
+    pub fn is_behind(&self, logged: Phase) -> bool {
+        let has = |is_it: fn(&Milestone) -> bool| self.milestones.iter().any(is_it);
+        match logged {
+            Phase::Preparing | Phase::Draining | Phase::Stopping => false,
+            Phase::Installing | Phase::Rebooting => !has(|it| matches!(it, Milestone::Stopped { .. })),
+            Phase::Starting => !has(|it| matches!(it, Milestone::Installed { .. })),
+            Phase::Verifying => !has(|it| matches!(it, Milestone::Started(_))),
+        }
+    }
+
+    /// What records that the step fails where it stands; nothing where it is about to end anyway. `failure` is of the agent,
+    /// not of what ran.
+    #[must_use]
+    pub fn failed_where_it_stands(&self, failure: Failure, boot_id: BootId) -> Vec<Event> {
+        let failed = |phase| Event::PhaseEnded { phase, outcome: Outcome::Failed(failure.clone()) };
+        let begun = |phase| vec![Event::PhaseBegun { phase, boot_id }, failed(phase)];
+        match &self.status {
+            _ if self.end_ordered.is_some() => Vec::new(),
+            Status::Opened => begun(Phase::Preparing),
+            Status::Begun { phase, .. } => vec![failed(*phase)],
+            Status::Ended { phase } => phase.next().map(begun).unwrap_or_default(),
+            Status::Rebooting { .. } => vec![failed(Phase::Rebooting)],
+            Status::Verifying => vec![failed(Phase::Verifying)],
+            Status::Failed { .. } | Status::Ending { .. } | Status::Closed { .. } => Vec::new(),
+        }
     }
 
     /// The milestones that weren't answered yet, with their numbers.

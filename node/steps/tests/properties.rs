@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rollcall_ident::{BootId, Fence, RolloutId};
 use rollcall_steps::{
-    Action, Ending, Event, Facts, Go, Hook, Instance, OpenRefusal, Outcome, Phase, Reason, RunToken, ServiceState,
-    Status, StepOpened, Timings, Wanted, check_open, decide, end_to_record,
+    Action, Ending, Event, Facts, Go, Hook, Instance, Milestone, OpenRefusal, Outcome, Phase, Reason, RunToken,
+    ServiceState, Status, StepOpened, Timings, Wanted, check_open, decide, end_to_record,
 };
 
 fn opened(fence: u64, attempt: u32) -> StepOpened {
@@ -244,6 +244,51 @@ proptest! {
         if state.step.as_ref().is_some_and(|step| step.status == Status::Closed { ending: Ending::Finished }) {
             prop_assert_eq!(state.current, Some(opened(7, 1).to));
         }
+    }
+
+    /// The log knows what was reported, and only what is durable is: so a journal is behind the log only where it has lost
+    /// something. Then the step fails where it stands, wherever that is, and ends.
+    #[test]
+    fn only_a_journal_that_has_lost_something_is_behind(
+        faults in prop::collection::vec(fault(), 0..40), turns in 0usize..16, lost in 0usize..30,
+    ) {
+        let mut world = World::new(faults);
+        while world.state().step.is_none() {
+            let _ = world.append(Event::StepOpened(opened(7, 1)));
+        }
+        for _ in 0..turns {
+            let _ = world.act(world.patient());
+        }
+        let step = world.state().step.unwrap();
+        let logged = |step: &rollcall_steps::StepState| step.milestones.iter().filter_map(|milestone| match milestone {
+            Milestone::Accepted => Some(Phase::Preparing),
+            Milestone::Prepared => Some(Phase::Draining),
+            Milestone::Drained => Some(Phase::Stopping),
+            Milestone::Stopped { .. } | Milestone::RebootBegun { .. } => Some(Phase::Installing),
+            Milestone::Installed { .. } => Some(Phase::Starting),
+            Milestone::Started(_) => Some(Phase::Verifying),
+            Milestone::Finished(_) | Milestone::TurnedBack | Milestone::Failed { .. } => None,
+        }).max();
+        let before = logged(&step).unwrap();
+        prop_assert!(!step.is_behind(before));
+
+        let kept = world.journal.len().saturating_sub(lost).max(1);
+        let mut older = ServiceState::from_events(&world.journal[..kept]).unwrap();
+        let step = older.step.clone().unwrap();
+        let has_lost_news = before >= Phase::Installing && logged(&step).unwrap() < before;
+        prop_assert_eq!(step.is_behind(before), has_lost_news, "{:?} of {:?}", step.status, before);
+        if !step.is_behind(before) {
+            return Ok(());
+        }
+        let reason = rollcall_steps::FailureReason::JournalBehind;
+        let failure = rollcall_steps::Failure { reason, detail: String::new(), output: String::new() };
+        for event in step.failed_where_it_stands(failure, world.boot_id()) {
+            older.apply(&event).unwrap();
+        }
+        let step = older.step.unwrap();
+        prop_assert!(matches!(step.status, Status::Failed { .. }), "{:?}", step.status);
+        let facts = Facts { boot_id: world.boot_id() };
+        prop_assert_eq!(decide(&step, &facts, Wanted::Step(Go::Finish)), Action::End(Ending::Failed));
     }
 
     /// Once `install` is durably done here, no later step to the same release begins it again.

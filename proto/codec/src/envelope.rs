@@ -91,9 +91,6 @@ pub fn decode_envelope(kind: Kind, bytes: &[u8]) -> Result<Envelope<'_>, CodecEr
         return Err(CodecError::Kind { expected: kind.id, found: id });
     }
     let version = u16::from_le_bytes([v0, v1]);
-    if version == 0 || version > kind.version {
-        return Err(CodecError::Version { kind: id, found: version, supported: kind.version });
-    }
     let length = u32::from_le_bytes([l0, l1, l2, l3]);
     let size = length as usize;
     if size > MAX_BODY_BYTES {
@@ -104,6 +101,10 @@ pub fn decode_envelope(kind: Kind, bytes: &[u8]) -> Result<Envelope<'_>, CodecEr
     let found = checksum(Kind { id, version }, length, body);
     if found != expected {
         return Err(CodecError::Checksum { expected, found });
+    }
+    // Behind the checksum: a version that a flipped bit made isn't one of a newer binary.
+    if version == 0 || version > kind.version {
+        return Err(CodecError::Version { kind: id, found: version, supported: kind.version });
     }
     Ok(Envelope { version, body, consumed: HEADER_BYTES + size })
 }

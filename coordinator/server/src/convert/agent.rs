@@ -213,7 +213,11 @@ fn failed_phase(phase: v1::Phase) -> Result<Phase, FieldError> {
 
 /// All that a node should be doing now.
 pub fn orders(orders: &Orders) -> v1::Orders {
-    v1::Orders { revision: orders.revision.0, groups: orders.groups.iter().map(group_orders).collect() }
+    v1::Orders {
+        revision: orders.revision.0,
+        groups: orders.groups.iter().map(group_orders).collect(),
+        highest_fence: orders.highest_fence.0,
+    }
 }
 
 fn group_orders(orders: &GroupOrders) -> v1::GroupOrders {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rollcall_ident::{BootId, NodeId};
 
-use super::{DiskError, read_optional, write_atomic};
+use super::{DiskError, open_sealed_text, read_optional, seal_text, write_atomic};
 
 /// The node's identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,36 +15,59 @@ pub struct Identity {
     pub node_id: NodeId,
     /// Machine id, device and inode of the file it lies in, hashed: a copied data folder has another one.
     pub locus: String,
+    /// There was none that could be read: this node is a new one.
+    pub is_new: bool,
+    /// Its file was written just now: where that lies says nothing about where it lay before.
+    pub is_rewritten: bool,
 }
 
 impl Identity {
-    /// Reads the identity, or makes one where there is none. A file that was cut off is healed from its copy.
+    /// Reads the identity, or makes one where there is none. A file that was cut off or damaged is healed from its copy.
     ///
     /// # Errors
     /// [`DiskError`]
     pub fn load_or_create(data_dir: &Path, machine_id: &str) -> Result<Self, DiskError> {
         let paths = [data_dir.join("identity"), data_dir.join("identity.copy")];
-        let mut found = Vec::new();
-        for path in &paths {
-            let text = read_optional(path)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            found.push(text.as_deref().and_then(|text| text.parse::<NodeId>().ok()));
-        }
-        let node_id = match found.iter().flatten().next() {
-            Some(node_id) => *node_id,
-            None => NodeId(*uuid::Uuid::new_v4().as_bytes()),
+        let found = [find(&paths[0])?, find(&paths[1])?];
+        // Whole ones first: a flipped bit makes another UUID of it.
+        let best = found.iter().rev().flatten().max_by_key(|found| found.is_sealed);
+        let (node_id, is_new) = match best {
+            Some(found) => (found.node_id, false),
+            None => (NodeId(*uuid::Uuid::new_v4().as_bytes()), true),
         };
+        let is_whole =
+            |found: &Option<Found>| found.as_ref().is_some_and(|found| found.is_sealed && found.node_id == node_id);
         for (path, found) in paths.iter().zip(&found) {
-            if *found != Some(node_id) {
+            if !is_whole(found) {
                 tracing::warn!(%node_id, path = %path.display(), "writing the node's identity");
-                write_atomic(path, format!("{node_id}\n").as_bytes())?;
+                write_atomic(path, seal_text(&format!("{node_id}\n")).as_bytes())?;
             }
         }
         let metadata = fs::metadata(&paths[0]).map_err(DiskError::new("read", &paths[0]))?;
         let place = format!("{machine_id}\n{}\n{}", metadata.dev(), metadata.ino());
         let locus = blake3::hash(place.as_bytes()).to_hex()[..32].to_owned();
-        Ok(Self { node_id, locus })
+        Ok(Self { node_id, locus, is_new, is_rewritten: !is_whole(&found[0]) })
     }
 }
+
+/// An identity in a file.
+struct Found {
+    node_id: NodeId,
+    /// By its checksum it is what was written. Earlier agents wrote none.
+    is_sealed: bool,
+}
+
+fn find(path: &Path) -> Result<Option<Found>, DiskError> {
+    let Some(bytes) = read_optional(path)? else { return Ok(None) };
+    let sealed = open_sealed_text(&bytes);
+    // A seal that is wrong tells of damage; none at all, of an older agent.
+    let text = sealed.or_else(|| std::str::from_utf8(&bytes).ok().filter(|text| text.trim_end().len() == UUID_LENGTH));
+    let node_id = text.and_then(|text| text.trim_end().parse().ok());
+    Ok(node_id.map(|node_id| Found { node_id, is_sealed: sealed.is_some() }))
+}
+
+/// As text.
+const UUID_LENGTH: usize = 36;
 
 /// This boot, from `/proc/sys/kernel/random/boot_id`: another id proves a reboot.
 ///
@@ -68,16 +91,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_survives_truncation_at_every_byte() {
+    fn an_identity_survives_a_cut_at_every_byte_and_every_flipped_bit() {
         let dir = tempfile::tempdir().unwrap();
-        let identity = Identity::load_or_create(dir.path(), "m").unwrap();
-        for name in ["identity", "identity.copy"] {
-            for length in 0..37 {
-                let file = fs::File::options().write(true).open(dir.path().join(name)).unwrap();
-                file.set_len(length).unwrap();
-                assert_eq!(Identity::load_or_create(dir.path(), "m").unwrap().node_id, identity.node_id);
+        let node_id = Identity::load_or_create(dir.path(), "m").unwrap().node_id;
+        for path in ["identity", "identity.copy"].map(|name| dir.path().join(name)) {
+            let whole = fs::read(&path).unwrap();
+            let cuts = (0..whole.len()).map(|cut| whole[..cut].to_vec());
+            let flips = (0..whole.len() * 8).map(|bit| {
+                let mut flipped = whole.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                flipped
+            });
+            for damaged in cuts.chain(flips) {
+                fs::write(&path, &damaged).unwrap();
+                let identity = Identity::load_or_create(dir.path(), "m").unwrap();
+                assert_eq!((identity.node_id, identity.is_new), (node_id, false), "{damaged:?}");
+                assert_eq!(fs::read(&path).unwrap(), whole, "it was healed");
             }
+            fs::remove_file(&path).unwrap();
+            assert_eq!(Identity::load_or_create(dir.path(), "m").unwrap().node_id, node_id);
         }
+    }
+
+    #[test]
+    fn an_identity_without_a_checksum_is_kept_and_sealed() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = "3b241101-e2bb-4255-8caf-4136c566a962";
+        fs::write(dir.path().join("identity"), format!("{old}\n")).unwrap();
+        assert_eq!(Identity::load_or_create(dir.path(), "m").unwrap().node_id.to_string(), old);
+        assert!(open_sealed_text(&fs::read(dir.path().join("identity")).unwrap()).is_some());
     }
 
     #[test]
@@ -88,6 +130,7 @@ mod tests {
         let copy = Identity::load_or_create(two.path(), "m").unwrap();
         assert_eq!(copy.node_id, identity.node_id);
         assert_ne!(copy.locus, identity.locus);
-        assert_eq!(Identity::load_or_create(one.path(), "m").unwrap(), identity);
+        let again = Identity::load_or_create(one.path(), "m").unwrap();
+        assert_eq!(again, Identity { is_new: false, is_rewritten: false, ..identity });
     }
 }

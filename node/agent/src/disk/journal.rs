@@ -1,7 +1,8 @@
 //! The journal of one service: a file of sealed events, appended to and synced.
 //!
-//! What was cut off at its end never happened: the agent goes on only after a sync. When an append fails, whatever
-//! reached the disk is replaced by a whole new file, so that a failed sync is never trusted afterwards.
+//! What was cut off at its end never happened: the agent goes on only after a sync. Damage before its end is salvaged. When
+//! an append fails, whatever reached the disk is replaced by a whole new file, so that a failed sync is never trusted
+//! afterwards.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,7 +12,8 @@ use bincode::{CodecError, Decode, Encode, Kind};
 use rollcall_ident::Fence;
 use rollcall_steps::{Event, Impossible, ServiceState};
 
-use super::{DiskError, Layout, read_optional, write_atomic};
+use super::salvage::{Salvaged, highest_fence_in, read_journal};
+use super::{DiskError, Layout, read_optional, read_sealed_text, write_atomic};
 
 /// BOUND: a journal is compacted before a step that would open with more events than this. A step has about 20; polls of
 /// `drain` add two each.
@@ -35,8 +37,8 @@ pub enum JournalError {
     /// The disk refused; nothing was appended.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// The events can't have happened in this order.
-    #[error("{}: {source}. The file was written by something else; move it away to start anew", path.display())]
+    /// The events can't have happened in this order: a bug.
+    #[error("{}: {source}", path.display())]
     Impossible {
         /// The journal.
         path: PathBuf,
@@ -55,26 +57,37 @@ pub enum JournalError {
 
 /// What is written: the event alone would do, the length and checksum around it come from the envelope.
 #[derive(Encode, Decode)]
-struct Record(Event);
+pub(super) struct Record(pub Event);
 
 impl Journal {
-    /// Opens a journal, or starts an empty one. A torn end is cut off.
+    /// Opens a journal, or starts an empty one. A torn end is cut off; what was damaged before its end is salvaged.
     ///
     /// # Errors
     /// [`JournalError`]
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let bytes = read_optional(path)?.unwrap_or_default();
-        let (events, valid) =
-            read_events(&bytes).map_err(|source| JournalError::Newer { path: path.to_owned(), source })?;
-        let state = ServiceState::from_events(&events)
-            .map_err(|source| JournalError::Impossible { path: path.to_owned(), source })?;
+        let current = read_sealed_text(&path.with_file_name("current"))?.and_then(|text| text.trim().parse().ok());
+        let Salvaged { events, state, valid, is_rewritten } =
+            read_journal(&bytes, current).map_err(|source| JournalError::Newer { path: path.to_owned(), source })?;
+        if is_rewritten {
+            let copy = path.with_extension("damaged");
+            write_atomic(&copy, &bytes)?;
+            write_atomic(path, &events.iter().flat_map(seal).collect::<Vec<_>>())?;
+            let step = state.open_step().map_or_else(String::new, |step| {
+                format!("; {} was open and fails: `rollcall rollout retry {0}` tries it again", step.opened.rollout)
+            });
+            tracing::error!(
+                path = %path.display(), copy = %copy.display(), fence = %state.fence,
+                "the journal was damaged in its middle; what can be known is kept{step}"
+            );
+        }
         let file = File::options()
             .create(true)
             .truncate(false)
             .append(true)
             .open(path)
             .map_err(DiskError::new("open", path))?;
-        if valid < bytes.len() {
+        if valid < bytes.len() && !is_rewritten {
             let copy = path.with_extension("torn");
             super::write_volatile(&copy, &bytes)?;
             tracing::warn!(
@@ -163,7 +176,7 @@ fn seal(event: &Event) -> Vec<u8> {
 }
 
 /// The events at the front of `bytes`, and how many bytes they take; what follows is torn.
-fn read_events(bytes: &[u8]) -> Result<(Vec<Event>, usize), CodecError> {
+pub(super) fn read_events(bytes: &[u8]) -> Result<(Vec<Event>, usize), CodecError> {
     let mut events = Vec::new();
     let mut offset = 0;
     while offset < bytes.len() {
@@ -194,13 +207,7 @@ pub fn highest_fence(layout: &Layout) -> Result<Fence, DiskError> {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
             Err(error) => return Err(DiskError::new("read", &path)(error)),
         };
-        for event in read_events(&bytes).map(|(events, _)| events).unwrap_or_default() {
-            match event {
-                Event::Baseline(baseline) => highest = highest.max(baseline.fence),
-                Event::StepOpened(opened) => highest = highest.max(opened.fence),
-                _ => {}
-            }
-        }
+        highest = highest.max(highest_fence_in(&bytes));
     }
     Ok(highest)
 }
@@ -208,7 +215,7 @@ pub fn highest_fence(layout: &Layout) -> Result<Fence, DiskError> {
 #[cfg(test)]
 mod tests {
     use rollcall_ident::{BootId, RolloutId};
-    use rollcall_steps::{Ending, Hook, Outcome, Phase, Reason, RunToken, StepOpened, Timings};
+    use rollcall_steps::{Ending, Hook, Outcome, Phase, Reason, RunToken, Status, StepOpened, Timings};
 
     use super::*;
 
@@ -273,6 +280,91 @@ mod tests {
             journal.append(&events()[kept..]).unwrap();
             assert_eq!(fs::read(&path).unwrap(), whole);
         }
+    }
+
+    /// A whole step, as the journal has it.
+    fn whole_step() -> Vec<Event> {
+        let boot_id = BootId([7; 16]);
+        let done = |phase| Event::PhaseEnded { phase, outcome: Outcome::Done { hook_ran: true } };
+        let begun = |phase| Event::PhaseBegun { phase, boot_id };
+        let token = RunToken([1; 16]);
+        let release = "acme/app/1.0/20260101000000".parse().unwrap();
+        vec![
+            opened(7),
+            begun(Phase::Preparing),
+            done(Phase::Preparing),
+            begun(Phase::Draining),
+            Event::HookStarted { hook: Hook::Drain, token },
+            done(Phase::Draining),
+            begun(Phase::Stopping),
+            Event::OldInstanceGone { killed: false },
+            done(Phase::Stopping),
+            begun(Phase::Installing),
+            Event::HookStarted { hook: Hook::Install, token },
+            done(Phase::Installing),
+            Event::Reported { count: 4 },
+            begun(Phase::Starting),
+            Event::NewInstance(rollcall_steps::Instance { pid: 42, start_time: 9, boot_id, release }),
+            Event::EndBegun { ending: Ending::Finished, boot_id },
+            Event::StepClosed { ending: Ending::Finished, timings: Timings::default() },
+        ]
+    }
+
+    /// Whatever bit flips: either the last record is taken for torn, or nothing of the step is done again.
+    #[test]
+    fn a_flipped_bit_anywhere_never_repeats_a_step() {
+        for length in 1..=whole_step().len() {
+            let events = &whole_step()[..length];
+            let records: Vec<Vec<u8>> = events.iter().map(seal).collect();
+            let whole = records.concat();
+            let truth = ServiceState::from_events(events).unwrap();
+            let last_at = whole.len() - records[length - 1].len();
+            let known: Vec<ServiceState> =
+                (0..=length).map(|count| ServiceState::from_events(&events[..count]).unwrap()).collect();
+            for bit in 0..whole.len() * 8 {
+                let mut flipped = whole.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                let found = read_journal(&flipped, None).unwrap();
+                assert_eq!(found.is_rewritten, bit / 8 < last_at, "bit {bit} of {length} records");
+                if !found.is_rewritten {
+                    assert_eq!(found.state, known[length - 1]);
+                    continue;
+                }
+                let is_opening_lost = bit / 8 < records[0].len();
+                assert_eq!(found.state.fence, if is_opening_lost { Fence(0) } else { truth.fence });
+                assert!(found.state.installed.is_subset(&truth.installed), "bit {bit} of {length} records");
+                if let Some(step) = found.state.open_step() {
+                    assert!(matches!(step.status, Status::Failed { .. }), "{:?}", step.status);
+                    // What may have been drained is undrained.
+                    let is_drained = known.iter().any(|state| state.open_step().is_some_and(|it| it.drain_begun));
+                    assert!(!is_drained || step.drain_begun, "bit {bit} of {length} records");
+                }
+                // Nor is it opened again.
+                let checked = rollcall_steps::check_open(&found.state, found.state.fence, Fence(7), 1);
+                assert!(is_opening_lost || checked.is_err(), "bit {bit} of {length} records");
+                // And it stays what it is.
+                let again = found.events.iter().flat_map(seal).collect::<Vec<_>>();
+                let again = read_journal(&again, None).unwrap();
+                assert_eq!((again.state, again.is_rewritten), (found.state, false));
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_journal_is_put_aside_and_its_fence_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::prepare(dir.path()).unwrap();
+        let path = layout.prepare_service(&"app.default".parse().unwrap()).unwrap().journal();
+        Journal::open(&path).unwrap().append(&whole_step()[..12]).unwrap();
+        let mut damaged = fs::read(&path).unwrap();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 4;
+        fs::write(&path, &damaged).unwrap();
+        assert_eq!(highest_fence(&layout).unwrap(), Fence(7));
+        let journal = Journal::open(&path).unwrap();
+        assert!(matches!(journal.state().open_step().unwrap().status, Status::Failed { .. }));
+        assert_eq!(fs::read(path.with_extension("damaged")).unwrap(), damaged);
+        assert_eq!(Journal::open(&path).unwrap().events(), journal.events());
     }
 
     #[test]

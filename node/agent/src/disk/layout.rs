@@ -43,6 +43,8 @@ impl Layout {
         create_dir(&layout.packages())?;
         create_dir(&layout.root.join("svc"))?;
         remove_temporaries(&layout.root)?;
+        // The journal's own sync doesn't keep the folders above it.
+        super::sync_dir(&layout.root)?;
         Ok(layout)
     }
 
@@ -73,6 +75,8 @@ impl Layout {
         create_dir(&layout.root.join("data"))?;
         create_dir(&layout.root.join("logs"))?;
         remove_temporaries(&layout.root)?;
+        super::sync_dir(&layout.root)?;
+        super::sync_dir(&self.services())?;
         Ok(layout)
     }
 }

@@ -1,7 +1,7 @@
 //! Everything that the agent remembers, and how it gets onto the disk.
 //!
 //! A file is replaced as a whole (temp file, fsync, rename, fsync of the folder) or appended to (the journal). Whoever
-//! reads one copes with it being missing, empty or cut off anywhere.
+//! reads one copes with it being missing, empty, cut off anywhere, or changed: everything that is believed carries a checksum.
 
 mod error;
 mod files;
@@ -9,6 +9,8 @@ mod identity;
 mod journal;
 mod layout;
 mod lock;
+mod salvage;
+mod sealed;
 mod session;
 
 pub use error::DiskError;
@@ -17,4 +19,5 @@ pub use identity::{Identity, boot_id, machine_id};
 pub use journal::{Journal, JournalError, highest_fence};
 pub use layout::{Layout, ServiceLayout};
 pub use lock::{DataDirLock, LockError};
+pub use sealed::{open_sealed_text, read_sealed_text, seal_text};
 pub use session::SessionMemory;

@@ -8,7 +8,7 @@ mod supervise;
 use serde::Deserialize;
 
 pub use backoff::Backoff;
-pub use record::find_running;
+pub use record::{Found, find_running};
 pub use supervise::{ProcessView, StopFailed, Stopped, Supervisor};
 
 /// The driver of a service, as the config names it.

@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::Backoff;
 use super::log::{bound_log, open_log};
-use super::record::{INSTANCE_MARK, mark_prefix, store_record};
+use super::record::{Found, INSTANCE_MARK, mark_of, mark_prefix, store_record};
 use crate::hooks::{Exit, HOOK_TOKEN, HookEnd, HookReason, StepFacts};
 use crate::package::{Release, StopSignal};
 use crate::process::{Process, SpawnError, kill_by_environment};
@@ -86,14 +86,14 @@ pub struct Supervisor {
 impl Supervisor {
     /// Starts the actor, with the process that was re-adopted, if any.
     #[must_use]
-    pub fn spawn(context: Arc<ServiceContext>, running: Option<(Process, Instance)>) -> Self {
+    pub fn spawn(context: Arc<ServiceContext>, running: Option<Found>) -> Self {
         // BOUND: the step engine is the only caller and waits for each answer.
         let (commands, inbox) = mpsc::channel(4);
         let (sender, view) = watch::channel(ProcessView::default());
         let mut actor = Actor { context, view: sender, state: State::Down, wanted: None, backoff: Backoff::standard() };
-        if let Some((process, instance)) = running {
+        if let Some(Found { process, instance, start }) = running {
             tracing::info!(group = %actor.context.group, pid = instance.pid, release = %instance.release, "re-adopted");
-            store_record(&actor.context.layout, &instance);
+            store_record(&actor.context.layout, &instance, &start);
             let age = process.age();
             actor.set_up(process, instance, age);
             actor.view.send_modify(|view| view.is_adopted = true);
@@ -274,6 +274,8 @@ impl Actor {
         reason: HookReason,
         step: Option<StepFacts>,
     ) -> Result<Instance, SpawnError> {
+        // Nothing that an earlier process has left behind may run beside this one.
+        self.kill_stragglers().await;
         let context = &self.context;
         let program = release.path.join("hooks").join(Hook::Run.name());
         let error = |source| SpawnError { program: program.display().to_string(), source };
@@ -283,7 +285,9 @@ impl Actor {
         let mut command = Command::new(&program);
         command.current_dir(context.layout.root()).stdin(Stdio::null()).stdout(out).stderr(err);
         context.environment(release, reason, step).apply(&mut command);
-        command.env(INSTANCE_MARK, format!("{}{}", mark_prefix(context.node.node_id, &context.group), release.ident));
+        let start = RunToken(*uuid::Uuid::new_v4().as_bytes());
+        let prefix = mark_prefix(context.node.node_id, &context.group);
+        command.env(INSTANCE_MARK, mark_of(&prefix, &release.ident, start));
         if let Some((uid, gid)) = user {
             command.uid(uid).gid(gid);
         }
@@ -295,7 +299,7 @@ impl Actor {
             boot_id: context.node.boot_id,
             release: release.ident.clone(),
         };
-        store_record(&context.layout, &instance);
+        store_record(&context.layout, &instance, &start.to_string());
         tracing::info!(group = %context.group, pid = instance.pid, release = %instance.release, "started");
         self.set_up(process, instance.clone(), Duration::ZERO);
         Ok(instance)
@@ -319,7 +323,7 @@ impl Actor {
         // What it left behind in its group must not run beside its successor.
         process.signal_group(Signal::KILL);
         let how = process.reap().map_or_else(|| "exited".to_owned(), |status| Exit::from(status).to_string());
-        self.kill_stragglers(&instance).await;
+        let left_behind = self.kill_stragglers().await;
         if since.elapsed() >= SETTLED_AFTER {
             self.backoff.reset();
         }
@@ -327,7 +331,13 @@ impl Actor {
         if let Some(wanted) = &mut self.wanted {
             wanted.reason = HookReason::Crash;
         }
-        self.note_failed_start(format!("the process {how}"));
+        // It has put itself into the background: nobody could tell that process from any other.
+        let daemon = if left_behind > 0 && how == Exit::Code(0).to_string() {
+            format!("; {left_behind} processes that it had left behind were ended: `run` must stay in the foreground")
+        } else {
+            String::new()
+        };
+        self.note_failed_start(format!("the process {how}{daemon}"));
     }
 
     /// Its exit, or that it couldn't even be started: try again, later and later.
@@ -346,9 +356,14 @@ impl Actor {
 
     async fn stop(&mut self) -> Result<Stopped, StopFailed> {
         match std::mem::replace(&mut self.state, State::Down) {
-            State::Down | State::Due(_) => Ok(Stopped { killed: false }),
+            State::Down | State::Due(_) => {
+                self.kill_stragglers().await;
+                Ok(Stopped { killed: false })
+            }
             State::Init { task, token } => {
-                kill_by_environment(HOOK_TOKEN, &token.to_string());
+                let token = token.to_string();
+                let _ =
+                    tokio::task::spawn_blocking(move || kill_by_environment(HOOK_TOKEN, |value| value == token)).await;
                 let _ = task.await;
                 Ok(Stopped { killed: false })
             }
@@ -392,14 +407,19 @@ impl Actor {
             }
         }
         process.reap();
-        self.kill_stragglers(instance).await;
+        self.kill_stragglers().await;
         Ok(Stopped { killed })
     }
 
-    /// What has left its group, yet carries its mark.
-    async fn kill_stragglers(&self, instance: &Instance) {
-        let mark = format!("{}{}", mark_prefix(self.context.node.node_id, &self.context.group), instance.release);
-        let _ = tokio::task::spawn_blocking(move || kill_by_environment(INSTANCE_MARK, &mark)).await;
+    /// Ends what has left its group, yet carries the mark of this service, of whatever release. Gives how many there were.
+    /// None of them where the data folder may be a copy: they may be another agent's.
+    async fn kill_stragglers(&self) -> usize {
+        if !*self.context.node.is_confirmed.borrow() {
+            return 0;
+        }
+        let prefix = mark_prefix(self.context.node.node_id, &self.context.group);
+        let killing = move || kill_by_environment(INSTANCE_MARK, |value| value.starts_with(&prefix));
+        tokio::task::spawn_blocking(killing).await.unwrap_or_default()
     }
 }
 

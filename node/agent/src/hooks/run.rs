@@ -180,6 +180,7 @@ impl HookRun {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "for people alone")]
 fn headline(hook: Hook, environment: &HookEnvironment) -> String {
     let seconds = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -261,7 +262,7 @@ pub async fn wait_for_survivor(token: RunToken, limit: Duration, log: &std::path
         }
         collector.finish();
     }
-    kill_by_environment(HOOK_TOKEN, &value);
+    let _ = tokio::task::spawn_blocking(move || kill_by_environment(HOOK_TOKEN, |found| found == value)).await;
 }
 
 fn reopen_pipe(pid: u32, fd: u32) -> io::Result<Receiver> {

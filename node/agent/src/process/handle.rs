@@ -6,10 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::signal::{ProcessKey, may_be_ours, signal_group};
 use super::{members_of_group, read_stat};
 
 /// A file that was just written may be held open for an instant by a child that was forked meanwhile (ETXTBSY).
@@ -86,7 +87,7 @@ impl Process {
     /// Re-adopts a process of an earlier life of the agent; none where it isn't that process any more.
     #[must_use]
     pub fn adopt(pid: u32, start_time: u64) -> Option<Self> {
-        if pid <= 1 || pid == std::process::id() {
+        if !may_be_ours(pid) {
             return None;
         }
         let pidfd = open_pidfd(pid).ok()?;
@@ -149,13 +150,7 @@ impl Process {
 
     /// Sends a signal to its whole group. Refused (false) unless the leader, alive or not yet reaped, is provably ours.
     pub fn signal_group(&self, signal: Signal) -> bool {
-        let Some(group) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return false };
-        let is_ours =
-            read_stat(self.pid).is_some_and(|stat| stat.start_time == self.start_time && stat.group == self.pid);
-        if !is_ours || self.pid <= 1 || group == getpgrp() {
-            return false;
-        }
-        kill_process_group(group, signal).is_ok()
+        signal_group(ProcessKey { pid: self.pid, start_time: self.start_time }, signal)
     }
 }
 
@@ -201,7 +196,8 @@ mod tests {
 
     #[tokio::test]
     async fn pids_that_are_never_ours_are_never_adopted() {
-        for pid in [0, 1, std::process::id()] {
+        let group = rustix::process::getpgrp().as_raw_nonzero().get().cast_unsigned();
+        for pid in [0, 1, std::process::id(), group, u32::MAX] {
             let start_time = read_stat(pid).map_or(0, |stat| stat.start_time);
             assert!(Process::adopt(pid, start_time).is_none());
         }

@@ -6,6 +6,10 @@
 
 mod handle;
 mod procfs;
+mod signal;
 
 pub use handle::{Process, SpawnError};
-pub use procfs::{ProcessStat, find_by_environment, kill_by_environment, members_of_group, read_stat};
+pub use procfs::{ProcessStat, environment_value, find_by_environment, members_of_group, read_stat};
+pub use signal::{ProcessKey, kill_by_environment};
+
+use procfs::has_in_environment;

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
 /// From `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessStat {
     /// Its process group.
     pub group: u32,
+    /// Its session: its own pid where it leads one, as a daemon does.
+    pub session: u32,
     /// Clock ticks after boot.
     pub start_time: u64,
     /// It has exited and waits to be reaped.
@@ -24,10 +24,11 @@ pub fn read_stat(pid: u32) -> Option<ProcessStat> {
 /// The command's name stands in parentheses and may hold anything, parentheses too: fields count from the last one.
 fn parse_stat(text: &str) -> Option<ProcessStat> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    // proc(5): state is field 3, pgrp 5, starttime 22.
+    // proc(5): state is field 3, pgrp 5, session 6, starttime 22.
     let field = |number: usize| fields.get(number - 3).copied();
     Some(ProcessStat {
         group: field(5)?.parse().ok()?,
+        session: field(6)?.parse().ok()?,
         start_time: field(22)?.parse().ok()?,
         is_zombie: matches!(field(3)?, "Z" | "X" | "x"),
     })
@@ -60,24 +61,18 @@ pub fn find_by_environment(variable: &str, prefix: &str) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Kills every process that carries exactly this variable, through a pidfd, so that a reused pid is never hit.
-pub fn kill_by_environment(variable: &str, value: &str) {
-    for (pid, rest) in find_by_environment(variable, value) {
-        let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { continue };
-        let Ok(pidfd) = pidfd_open(target, PidfdFlags::empty()) else { continue };
-        // Looked at again behind the pidfd: it may be another process by now.
-        let is_ours = rest.is_empty() && find_one(pid, variable, value);
-        if is_ours {
-            tracing::warn!(pid, "killing a process that was left behind");
-            let _ = pidfd_send_signal(pidfd, Signal::KILL);
-        }
-    }
+/// The value that a process was started with; none: it has none, or can't be looked at.
+#[must_use]
+pub fn environment_value(pid: u32, variable: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let prefix = format!("{variable}=");
+    let entry = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(prefix.as_bytes()))?;
+    Some(String::from_utf8_lossy(entry).into_owned())
 }
 
-fn find_one(pid: u32, variable: &str, value: &str) -> bool {
-    let wanted = format!("{variable}={value}");
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()))
+/// Whether this process was started with exactly this variable.
+pub(super) fn has_in_environment(pid: u32, variable: &str, value: &str) -> bool {
+    environment_value(pid, variable).is_some_and(|found| found == value)
 }
 
 #[cfg(test)]
@@ -86,9 +81,9 @@ mod tests {
 
     #[test]
     fn a_stat_line_is_read_from_behind_the_name() {
-        let line = "42 (a) b (c)) S 1 40 40 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 10";
+        let line = "42 (a) b (c)) S 1 40 39 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 10";
         let stat = parse_stat(line).unwrap();
-        assert_eq!(stat, ProcessStat { group: 40, start_time: 98765, is_zombie: false });
+        assert_eq!(stat, ProcessStat { group: 40, session: 39, start_time: 98765, is_zombie: false });
         assert!(parse_stat("42 (x").is_none());
     }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::chown;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rollcall_ident::{BootId, Fence, GroupName, Millis, NodeId, NodeName, ReleaseIdent};
 use rollcall_steps::{Hook, RunToken};
+use tokio::sync::watch;
 
 use super::Configs;
 use crate::disk::ServiceLayout;
@@ -34,10 +35,15 @@ pub struct NodeContext {
     pub labels: BTreeMap<String, String>,
     /// What reboots the machine.
     pub reboot_command: Vec<String>,
+    /// A machine that is still there so long after it is asked again.
+    pub reboot_patience: Millis,
     /// What waits to be reported.
     pub outbox: Outbox,
     /// The highest fence that this node has seen.
     pub fence: FenceFloor,
+    /// Whether the data folder is taken for this node's. One that lay elsewhere before was copied, moved or restored: until
+    /// the cluster has given it orders nothing is started or ended from it.
+    pub is_confirmed: watch::Sender<bool>,
     /// BOUND: one fetch at a time, so that a node isn't busy with copies alone.
     pub fetching: tokio::sync::Mutex<()>,
     /// The releases that each service runs or ran before: services may share a package.
@@ -47,6 +53,15 @@ pub struct NodeContext {
 }
 
 impl NodeContext {
+    /// Completes once the data folder is taken for this node's.
+    pub async fn confirmed(&self) {
+        let mut is_confirmed = self.is_confirmed.subscribe();
+        if is_confirmed.wait_for(|confirmed| *confirmed).await.is_err() {
+            // The agent is going down.
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// What a service runs, and ran before.
     pub fn note_in_use(&self, group: &GroupName, releases: Vec<ReleaseIdent>) {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner).insert(group.clone(), releases);
@@ -67,25 +82,54 @@ impl NodeContext {
 
 /// The highest fence that this node has seen, over all its services.
 #[derive(Debug, Default)]
-pub struct FenceFloor(Mutex<Fence>);
+pub struct FenceFloor(Mutex<Fences>);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Fences {
+    highest: Fence,
+    lost: Fence,
+}
 
 impl FenceFloor {
-    /// With what the journals say.
+    /// With what the journals say, and what the cluster was heard to say.
     #[must_use]
-    pub fn new(fence: Fence) -> Self {
-        Self(Mutex::new(fence))
+    pub fn new(journalled: Fence, heard: Fence) -> Self {
+        let floor = Self(Mutex::new(Fences { highest: journalled, lost: Fence::default() }));
+        floor.hear(heard);
+        floor
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Fences> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The highest so far.
     #[must_use]
     pub fn get(&self) -> Fence {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock().highest
+    }
+
+    /// Up to this fence the node has had steps that its journals don't know any more. Zero: nothing is missing.
+    #[must_use]
+    pub fn lost(&self) -> Fence {
+        self.lock().lost
     }
 
     /// A fence that was just made durable.
     pub fn raise(&self, fence: Fence) {
-        let mut highest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *highest = fence.max(*highest);
+        let mut fences = self.lock();
+        fences.highest = fence.max(fences.highest);
+    }
+
+    /// The cluster knows the node by this fence. Whether that is above all that the node knows of: its journals are older
+    /// than that, or were lost.
+    pub fn hear(&self, fence: Fence) -> bool {
+        let mut fences = self.lock();
+        let is_above = fence > fences.highest;
+        if is_above {
+            *fences = Fences { highest: fence, lost: fence };
+        }
+        is_above
     }
 }
 
@@ -202,4 +246,22 @@ impl ServiceContext {
 #[must_use]
 pub fn new_token() -> RunToken {
     RunToken(*uuid::Uuid::new_v4().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_that_only_the_cluster_knows_is_lost() {
+        let floor = FenceFloor::new(Fence(10), Fence(10));
+        assert_eq!((floor.get(), floor.lost()), (Fence(10), Fence(0)));
+        assert!(!floor.hear(Fence(9)));
+        floor.raise(Fence(20));
+        assert!(!floor.hear(Fence(20)));
+        assert!(floor.hear(Fence(30)) && !floor.hear(Fence(30)));
+        floor.raise(Fence(40));
+        assert_eq!((floor.get(), floor.lost()), (Fence(40), Fence(30)));
+        assert_eq!(FenceFloor::new(Fence(10), Fence(30)).lost(), Fence(30));
+    }
 }

@@ -16,4 +16,4 @@ pub use health::{Health, HealthSettings, HealthView, Pace};
 pub use orders::{GroupOrders, HealthRules, OrderedStep, Target};
 pub use prefetch::fetch;
 pub use status::ServiceStatus;
-pub use task::{Service, ServiceError};
+pub use task::{Service, ServiceError, keep_up};

@@ -1,7 +1,7 @@
 //! What the coordinator wants of one service, in our own types.
 
 use rollcall_ident::{Digest, Fence, ReleaseIdent};
-use rollcall_steps::{Go, StepOpened};
+use rollcall_steps::{Go, Phase, StepOpened};
 
 /// All that one service should be doing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,6 +37,8 @@ pub struct OrderedStep {
     pub config: Option<String>,
     /// How far it may go; none: it is to be turned back.
     pub go: Option<Go>,
+    /// Where the log has it; none: it has heard nothing of it from the node yet.
+    pub logged: Option<Phase>,
 }
 
 impl OrderedStep {

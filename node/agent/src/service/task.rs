@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use rollcall_ident::{ReleaseIdent, Revision};
-use rollcall_steps::{Baseline, Event, Facts, Instance, Milestone, Recovery, ServicePlan, recover};
+use rollcall_steps::{Baseline, Event, Facts, Instance, Milestone, Recovery, recover};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -13,7 +13,7 @@ use super::orders::{GroupOrders, Target};
 use super::post_run::run_post_run;
 use super::prefetch::{fetch, run_prefetch};
 use super::status::{Inputs, ServiceStatus, publish_status};
-use crate::disk::{DiskError, Journal, JournalError, read_optional};
+use crate::disk::{DiskError, Journal, JournalError, read_sealed_text};
 use crate::driver::{Supervisor, find_running};
 use crate::hooks::HookReason;
 use crate::step::{Engine, Surroundings};
@@ -65,18 +65,9 @@ impl Service {
             context.node.boot_id,
             last_instance(&recovery),
         );
-        log_recovery(&context, &recovery, running.as_ref().map(|(_, instance)| instance));
+        log_recovery(&context, &recovery, running.as_ref().map(|found| &found.instance));
 
-        let is_running = running.is_some();
         let supervisor = Supervisor::spawn(Arc::clone(&context), running);
-        let is_to_be_up = match recovery.plan {
-            ServicePlan::KeepUp => true,
-            ServicePlan::KeepIfUp => is_running,
-            ServicePlan::LeaveAsIs | ServicePlan::AwaitStart => false,
-        };
-        if is_to_be_up {
-            keep_up(&context, &supervisor, recovery.state.current.as_ref(), is_running).await;
-        }
         Ok(Self::set_going(context, journal, supervisor, tasks))
     }
 
@@ -168,8 +159,8 @@ fn restore_current(context: &ServiceContext, journal: &mut Journal) -> Result<()
     if !journal.events().is_empty() {
         return Ok(());
     }
-    let text = read_optional(&context.layout.current())?.unwrap_or_default();
-    let Ok(current) = String::from_utf8_lossy(&text).trim().parse::<ReleaseIdent>() else { return Ok(()) };
+    let text = read_sealed_text(&context.layout.current())?.unwrap_or_default();
+    let Ok(current) = text.trim().parse::<ReleaseIdent>() else { return Ok(()) };
     tracing::warn!(group = %context.group, release = %current, "the journal is empty; going on from the second copy");
     let baseline = Baseline { installed: [current.bare()].into(), current: Some(current), ..Baseline::default() };
     journal.append(&[Event::Baseline(baseline)])?;
@@ -198,7 +189,8 @@ fn log_recovery(context: &ServiceContext, recovery: &Recovery, running: Option<&
     );
 }
 
-async fn keep_up(
+/// Sees that the current release is up, where it can be had.
+pub async fn keep_up(
     context: &Arc<ServiceContext>,
     supervisor: &Supervisor,
     current: Option<&ReleaseIdent>,

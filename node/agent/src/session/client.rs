@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rollcall_ident::{GroupName, Revision};
+use rollcall_ident::{Fence, GroupName, Revision};
 use rollcall_proto::v1::agent_message::Kind as Out;
 use rollcall_proto::v1::agent_service_client::AgentServiceClient;
 use rollcall_proto::v1::peer_message::Kind as In;
@@ -72,7 +72,8 @@ enum SessionEnd {
     #[error("the first message was no welcome")]
     Protocol,
     #[error(
-        "the peer belongs to cluster {found}, this node to {own}: remove data_dir/session if it has moved for good"
+        "the peer belongs to cluster {found}, this node to {own}: correct `endpoints`, or empty the data folder to let it \
+         join there as a new node"
     )]
     OtherCluster { own: String, found: String },
 }
@@ -260,6 +261,19 @@ impl Session<'_> {
         }
     }
 
+    /// Before the orders themselves: what they say of a step is judged by it.
+    fn hear_fence(&mut self, known: Fence) {
+        let before = self.node.fence.get();
+        if self.node.fence.hear(known) {
+            tracing::error!(
+                fence = %before, known = %known,
+                "the cluster knows this node by a higher fence than its journals do: the data folder is an older one, or has \
+                 lost what was synced. No step up to that fence is begun, or begun again"
+            );
+        }
+        self.memory.confirm(&self.node.identity_locus, known);
+    }
+
     async fn send_reports(
         &self,
         outgoing: &mpsc::Sender<AgentMessage>,
@@ -272,7 +286,13 @@ impl Session<'_> {
 
     fn receive(&mut self, message: PeerMessage) -> Option<SessionEnd> {
         match message.kind {
-            Some(In::Orders(orders)) => self.router.route(&orders),
+            Some(In::Orders(orders)) => {
+                self.hear_fence(Fence(orders.highest_fence));
+                self.router.route(&orders);
+                if !self.node.is_confirmed.send_replace(true) {
+                    tracing::warn!("the cluster takes this data folder for the node's: going on with it");
+                }
+            }
             Some(In::Answer(answer)) => {
                 let heard = Answer { refusal: answer.refusal, message: answer.message };
                 self.node.outbox.answer(answer.number, &heard);

@@ -62,12 +62,31 @@ fn ordered_step(wire: &v1::StepOrder) -> Result<OrderedStep, OrderError> {
         Ok(v1::Go::TurnBack) => None,
         Ok(v1::Go::Unspecified) | Err(_) => return Err(OrderError::Go(wire.go)),
     };
-    Ok(OrderedStep { opened, config: given(&wire.config), go })
+    Ok(OrderedStep { opened, config: given(&wire.config), go, logged: logged(wire.phase()) })
 }
 
 /// Empty on the wire: not given.
 fn given(text: &str) -> Option<String> {
     Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+/// None: the log has nothing of it from the node yet.
+fn logged(phase: v1::Phase) -> Option<Phase> {
+    match phase {
+        v1::Phase::Preparing => Some(Phase::Preparing),
+        v1::Phase::Draining => Some(Phase::Draining),
+        v1::Phase::Stopping => Some(Phase::Stopping),
+        v1::Phase::Installing => Some(Phase::Installing),
+        v1::Phase::Rebooting => Some(Phase::Rebooting),
+        v1::Phase::Starting => Some(Phase::Starting),
+        v1::Phase::Verifying => Some(Phase::Verifying),
+        v1::Phase::Unspecified
+        | v1::Phase::Queued
+        | v1::Phase::Granted
+        | v1::Phase::Succeeded
+        | v1::Phase::Failed
+        | v1::Phase::Skipped => None,
+    }
 }
 
 fn reason(text: &str) -> Result<Reason, OrderError> {

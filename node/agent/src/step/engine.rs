@@ -11,7 +11,7 @@ use rollcall_steps::{
 use tokio::sync::watch;
 
 use super::clock::StepClock;
-use crate::disk::{Journal, JournalError, write_volatile};
+use crate::disk::{Journal, JournalError, seal_text, write_volatile};
 use crate::driver::{Backoff, ProcessView, Supervisor};
 use crate::service::{GroupOrders, HealthSettings, HealthView, OrderedStep, Pace, ServiceContext, ServiceError};
 use crate::session::{Answer, StepMilestone};
@@ -94,6 +94,7 @@ impl Engine {
     pub async fn run(mut self) -> Result<(), ServiceError> {
         self.note_current();
         self.report_milestones();
+        self.begin_life().await;
         loop {
             self.set_pace();
             let orders = self.orders.borrow_and_update().clone();
@@ -103,7 +104,10 @@ impl Engine {
                 }
                 continue;
             };
-            let wanted = wanted(&step, orders.as_ref());
+            let wanted = self.wanted(&step);
+            if self.is_behind(&step, orders.as_ref()) && self.fail_as_behind(&step).await? {
+                continue;
+            }
             if let Some(ending) = end_to_record(&step, wanted) {
                 self.append(&[Event::EndOrdered { ending }]).await?;
                 self.log_ordered_end(ending);
@@ -155,6 +159,10 @@ impl Engine {
 
     /// What the orders say about the step that stands.
     pub(super) fn wanted(&mut self, step: &StepState) -> Wanted {
+        if step.opened.fence < self.context.node.fence.get() {
+            // This node holds another grant, or has held one since: a node holds at most one.
+            return Wanted::Superseded;
+        }
         wanted(step, self.orders.borrow_and_update().as_ref())
     }
 
@@ -204,8 +212,13 @@ impl Engine {
         self.queued = 0;
         self.answered.send_replace(0);
         self.clock = StepClock::start();
+        let is_lost = self.is_lost(&ordered);
+        let logged = ordered.logged;
         self.append(&[Event::StepOpened(ordered.opened)]).await?;
         self.context.node.fence.raise(fence);
+        if is_lost {
+            self.fail_as_lost(logged).await?;
+        }
         Ok(true)
     }
 
@@ -261,7 +274,7 @@ impl Engine {
         let current = state.current;
         if *self.current.borrow() != current {
             let text = current.as_ref().map_or_else(String::new, |release| format!("{release}\n"));
-            if let Err(error) = write_volatile(&self.context.layout.current(), text.as_bytes()) {
+            if let Err(error) = write_volatile(&self.context.layout.current(), seal_text(&text).as_bytes()) {
                 tracing::warn!(%error, "the second copy of the current release is old");
             }
             self.current.send_replace(current);

@@ -142,7 +142,7 @@ impl Engine {
         let mark = self.step().hook.filter(|mark| mark.hook == hook && !mark.ended);
         if let Some(mark) = mark {
             let token = mark.token.to_string();
-            let _ = tokio::task::spawn_blocking(move || kill_by_environment(HOOK_TOKEN, &token)).await;
+            let _ = tokio::task::spawn_blocking(move || kill_by_environment(HOOK_TOKEN, |found| found == token)).await;
         }
     }
 }

@@ -8,6 +8,7 @@ mod end;
 mod engine;
 mod hooks;
 mod install;
+mod life;
 mod reboot;
 mod settle;
 mod start;

@@ -1,11 +1,11 @@
-//! State files may be missing, empty, cut off anywhere, or half renamed: the agent starts, and nothing is done twice.
+//! State files may be missing, empty, cut off anywhere, changed, or half renamed: the agent starts, and nothing is done twice.
 
 use std::fs;
 
 use crate::support::{Coordinator, Machine, Package};
 
 #[tokio::test]
-async fn the_agent_starts_whatever_was_cut_off() {
+async fn the_agent_starts_whatever_was_lost_cut_off_or_changed() {
     let machine = Machine::with(&[Package::new(1)]);
     let coordinator = Coordinator::start().await;
     let agent = machine.start(&coordinator);
@@ -23,12 +23,19 @@ async fn the_agent_starts_whatever_was_cut_off() {
         if path.ends_with("journal") {
             assert_eq!(machine.starts("install", 1), 1);
         }
-        for cut in [0, 1, whole.len() / 2, whole.len().saturating_sub(1)] {
-            fs::write(path, &whole[..cut.min(whole.len())]).unwrap();
+        let mut flipped = whole.clone();
+        flipped.get_mut(whole.len() / 2).into_iter().for_each(|byte| *byte ^= 2);
+        let cuts =
+            [0, 1, whole.len() / 2, whole.len().saturating_sub(1)].map(|cut| whole[..cut.min(whole.len())].to_vec());
+        for damaged in cuts.map(Some).into_iter().chain([Some(flipped), None]) {
+            match &damaged {
+                Some(damaged) => fs::write(path, damaged).unwrap(),
+                None => fs::remove_file(path).unwrap(),
+            }
             fs::write(path.with_extension("tmp"), "half").unwrap();
             let agent = machine.start(&coordinator);
             hellos += 1;
-            let what = format!("{} cut to {cut}", path.display());
+            let what = format!("{} damaged: {damaged:?}", path.display());
             let said = coordinator
                 .until(&what, |said| {
                     said.hellos.len() >= hellos && said.hellos.last().unwrap().services[0].instance.is_some()

@@ -9,8 +9,8 @@ use rollcall_proto::v1::peer_message::Kind as ToAgent;
 use rollcall_proto::v1::report::Kind as Reported;
 use rollcall_proto::v1::step_report::Event;
 use rollcall_proto::v1::{
-    AgentMessage, Go, GroupOrders, Health, Hello, Orders, PeerMessage, Refused, Report, ReportAnswer, ServiceStatus,
-    StepOrder, Welcome,
+    AgentMessage, Go, GroupOrders, Health, Hello, Orders, PeerMessage, Phase, Refused, Report, ReportAnswer,
+    ServiceStatus, StepOrder, Welcome,
 };
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -119,6 +119,30 @@ impl Said {
                 self.revision += 1;
             }
             _ => {}
+        }
+    }
+
+    /// The highest fence that the node has reported, as the log knows it.
+    fn known_fence(&self) -> u64 {
+        let fences = self.reports.iter().filter_map(|report| match &report.kind {
+            Some(Reported::Step(step)) => Some(step.fence),
+            _ => None,
+        });
+        fences.max().unwrap_or_default()
+    }
+
+    /// Where the log has the step that is ordered.
+    fn logged(&self) -> Phase {
+        let Some(step) = &self.orders.step else { return Phase::Unspecified };
+        match self.events_of(step.fence).last().map(name) {
+            None => Phase::Granted,
+            Some("accepted") => Phase::Preparing,
+            Some("prepared") => Phase::Draining,
+            Some("drained") => Phase::Stopping,
+            Some("stopped") => Phase::Installing,
+            Some("reboot_begun") => Phase::Rebooting,
+            Some("installed") => Phase::Starting,
+            Some(_) => Phase::Verifying,
         }
     }
 
@@ -364,16 +388,19 @@ async fn host(
     let mut changes = coordinator.said.subscribe();
     let mut pushed = 0;
     loop {
-        let (revision, orders, life) = {
+        let (revision, orders, life, highest_fence) = {
             let said = changes.borrow_and_update();
-            (said.revision, said.orders.clone(), said.life)
+            let mut orders = said.orders.clone();
+            let logged = said.logged();
+            orders.step.iter_mut().for_each(|step| step.phase = logged.into());
+            (said.revision, orders, said.life, said.known_fence())
         };
         if life != said.life {
             return;
         }
         if revision != pushed {
             pushed = revision;
-            let orders = Orders { revision, groups: vec![orders] };
+            let orders = Orders { revision, groups: vec![orders], highest_fence };
             if outgoing.send(message(ToAgent::Orders(orders))).await.is_err() {
                 return;
             }

@@ -77,11 +77,29 @@ impl Machine {
         self.boot();
     }
 
+    /// The next start is another boot.
+    pub fn reboot(&self) {
+        self.boot();
+    }
+
+    /// Copies the data folder, as a backup would: other inodes.
+    pub fn back_up(&self, name: &str) -> PathBuf {
+        let backup = self.dir.path().join(name);
+        copy(&self.data(), &backup);
+        backup
+    }
+
+    /// Puts a backup in the place of the data folder.
+    pub fn restore(&self, backup: &Path) {
+        fs::remove_dir_all(self.data()).unwrap();
+        copy(backup, &self.data());
+    }
+
     /// Hooks and the service die; the agent must be dead already.
     pub fn kill_everything(&self) {
         let witness = self.dir.path().join("witness").display().to_string();
         while !find_by_environment("WITNESS", &witness).is_empty() {
-            kill_by_environment("WITNESS", &witness);
+            kill_by_environment("WITNESS", |found| found == witness);
         }
     }
 
@@ -185,6 +203,10 @@ impl Machine {
     }
 }
 
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
+}
+
 impl Drop for Machine {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -199,6 +221,11 @@ impl Agent {
         self.child.id()
     }
 
+    /// Whether it has died by itself.
+    pub fn is_gone(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// A path as the agent sees it.
     pub fn sees(&self, path: &Path) -> PathBuf {
         Path::new("/proc").join(self.pid().to_string()).join("root").join(path.strip_prefix("/").unwrap())
@@ -206,11 +233,12 @@ impl Agent {
 
     /// As a crash would: only the agent dies.
     pub fn kill(mut self) {
-        self.child.kill().unwrap();
+        let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 
     /// Asks it to end, and waits.
+    #[allow(clippy::disallowed_methods, reason = "our own child, not reaped yet")]
     pub async fn terminate(mut self) -> ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();

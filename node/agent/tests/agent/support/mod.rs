@@ -7,7 +7,7 @@ mod package;
 use std::future::Future;
 use std::time::Duration;
 
-pub use coordinator::{Coordinator, GROUP, Said, step};
+pub use coordinator::{Coordinator, GROUP, Said, name, step};
 pub use machine::{Agent, Machine};
 pub use package::{Package, ident};
 
