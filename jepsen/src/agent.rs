@@ -31,6 +31,9 @@ pub struct AgentConfig {
     pub endpoints: Vec<String>,
     /// Filled in by [`Agent::create`].
     pub data_dir: PathBuf,
+    /// What reboots its machine; empty: as the agent's default says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reboot_command: Vec<String>,
     /// What it runs.
     pub service: Vec<ServiceConfig>,
 }
@@ -48,13 +51,20 @@ pub struct ServiceConfig {
     pub config: BTreeMap<String, toml::Value>,
 }
 
+impl AgentConfig {
+    /// Writes it as a file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        Ok(std::fs::write(path, toml::to_string(self)?)?)
+    }
+}
+
 impl Agent {
     /// Lays out a machine in `folder`; its agent doesn't run yet.
     pub fn create(folder: PathBuf, program: PathBuf, mut config: AgentConfig) -> Result<Self> {
         config.data_dir = folder.join("data");
         std::fs::create_dir_all(&config.data_dir)?;
         let path = folder.join("agent.toml");
-        std::fs::write(&path, toml::to_string(&config)?)?;
+        config.write(&path)?;
         let log = folder.join("log");
         Ok(Self { name: config.name, folder, program, config: path, log, process: None, peak_memory: 0 })
     }
