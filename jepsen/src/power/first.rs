@@ -3,6 +3,7 @@
 //! A program that makes machines has to offer both as subcommands ([`FirstProcess`], `reboot`): it is its own launcher.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,7 +12,7 @@ use clap::Args;
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot as ask_to_reboot};
 use nix::sys::wait::{WaitStatus, wait};
-use nix::unistd::sethostname;
+use nix::unistd::{sethostname, setsid};
 
 use crate::power::network::bring_up_machine_end;
 
@@ -45,7 +46,9 @@ pub fn first_process(machine: &FirstProcess) -> Result<()> {
     }
     bring_up_machine_end(&machine.address)?;
     let (program, arguments) = machine.command.split_first().context("no program")?;
-    let child = Command::new(program).args(arguments).spawn().with_context(|| format!("can't start {program}"))?;
+    // A session of the machine's own, and as services have it a group for the program: those we come from are outside.
+    setsid()?;
+    let child = Command::new(program).args(arguments).process_group(0).spawn().with_context(|| format!("can't start {program}"))?;
     loop {
         match wait()? {
             WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)

@@ -112,6 +112,16 @@ impl Machine {
         self.disk.place()
     }
 
+    /// Copies what is on its disk now beside it, to be looked at after the run.
+    pub fn keep_copy_of_disk(&self) -> Result<()> {
+        let copy = self.folder.join("disk-at-the-end");
+        let status = std::process::Command::new("cp").arg("-a").arg(self.disk()).arg(&copy).status()?;
+        if !status.success() {
+            bail!("can't copy the disk of {} to {}", self.plan.name, copy.display());
+        }
+        Ok(())
+    }
+
     /// Where what its program says is kept.
     pub fn log(&self) -> PathBuf {
         self.folder.join("log")
@@ -206,9 +216,14 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        if let Some(running) = &self.running {
-            // It may have ended by itself; what it leaves behind is ended with the run's namespace.
-            let _ = kill(running.first, Signal::SIGKILL);
+        let Some(running) = &self.running else { return };
+        // It may have ended by itself.
+        let _ = kill(running.first, Signal::SIGKILL);
+        self.disk.lose();
+        // Until then its mounts are in use. Whatever outlives this is ended with the run's namespace.
+        let begun = std::time::Instant::now();
+        while !processes_of(&running.namespace).is_empty() && begun.elapsed() < DONE_WITHIN {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -231,11 +246,11 @@ async fn first_child_of(unshare: &Child) -> Result<Pid> {
 
 /// Until each process of a namespace has ended or its SIGKILL waits for it: not one of them runs another line of its own.
 async fn wait_until_dying(namespace: &Path) -> Result<()> {
-    until(|| {
-        let lives = |process: &Pid| namespace_of(*process).as_deref() == Some(namespace) && !procfs::is_dying(*process);
-        procfs::all_processes().iter().all(|process| !lives(process)).then_some(Ok(()))
-    })
-    .await
+    until(|| processes_of(namespace).into_iter().all(procfs::is_dying).then_some(Ok(()))).await
+}
+
+fn processes_of(namespace: &Path) -> Vec<Pid> {
+    procfs::all_processes().into_iter().filter(|process| namespace_of(*process).as_deref() == Some(namespace)).collect()
 }
 
 /// Looks each millisecond: neither of these can be waited for.

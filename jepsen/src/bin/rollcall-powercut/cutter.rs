@@ -14,10 +14,13 @@ use rollcall_proto::v1::{Phase, Rollout, RolloutStatus};
 use tokio::time::Instant;
 
 use crate::plan::{Moment, Plan, Point};
-use crate::site::Site;
+use crate::site::{NODE_COUNT, Site};
 
 /// BOUND: how long a rollout may stand still. Longer than what a change of leader and an election of Redis take.
 const MOVES_WITHIN: Duration = Duration::from_secs(120);
+
+/// How often it is looked at whether a halted rollout may go on.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// How long a machine takes that reboots by itself.
 const REBOOT_TAKES: Duration = Duration::from_millis(500);
@@ -46,6 +49,8 @@ pub struct Done {
     pub peers: Vec<Cut>,
     /// Nodes that rebooted themselves, once for each time.
     pub reboots: Vec<String>,
+    /// How often an updated member that lost its power halted the rollout, and a person let it go on.
+    pub resumed_count: usize,
 }
 
 /// Carries a plan out.
@@ -57,13 +62,15 @@ pub struct Cutter<'a> {
     /// Machines without power, by their names, and when they get it back.
     away: BTreeMap<String, Instant>,
     told: BTreeMap<String, Phase>,
+    /// The revision at which the rollout was let go on.
+    resumed_at: u64,
 }
 
 impl<'a> Cutter<'a> {
     /// For one rollout.
     pub fn new(plan: &'a Plan, rollout_id: &str) -> Self {
         let (done, away, told) = (Done::default(), BTreeMap::new(), BTreeMap::new());
-        Self { plan, rollout_id: rollout_id.to_owned(), done, away, told }
+        Self { plan, rollout_id: rollout_id.to_owned(), done, away, told, resumed_at: 0 }
     }
 
     /// Follows the rollout to its end, or until it waits for a person; by then every machine has power again.
@@ -74,9 +81,14 @@ impl<'a> Cutter<'a> {
         let mut moved_at = Instant::now();
         loop {
             if self.away.is_empty()
-                && let Some(rollout) = at_rest.take()
+                && let Some(rollout) = &at_rest
             {
-                return Ok(rollout);
+                if !self.waits_for_a_member(rollout) {
+                    return Ok(rollout.clone());
+                }
+                if self.resume_if_all_are_healthy(site).await? {
+                    at_rest = None;
+                }
             }
             let next_return = self.away.values().min().copied();
             tokio::select! {
@@ -86,12 +98,18 @@ impl<'a> Cutter<'a> {
                 }
                 end = site.ends.recv() => self.mourn(site, end.context("no machine is left")?).await?,
                 state = watch.next(), if at_rest.is_none() => {
-                    let rollout = state.and_then(|state| state.rollout).context("the watch ended too early")?;
+                    let state = state.context("the watch ended too early")?;
+                    moved_at = Instant::now();
+                    // What was said before it was let go on, is over.
+                    if state.revision < self.resumed_at {
+                        continue;
+                    }
+                    let rollout = state.rollout.context("a state without its rollout")?;
                     self.tell(site, &rollout);
                     at_rest = Some(rollout).filter(is_at_rest);
-                    moved_at = Instant::now();
                 }
                 () = until(next_return) => self.bring_back(site).await?,
+                () = tokio::time::sleep(LOOKS_EVERY), if at_rest.is_some() => {}
                 () = tokio::time::sleep_until(moved_at + MOVES_WITHIN) => {
                     bail!("{} hasn't moved for {MOVES_WITHIN:?}", self.rollout_id);
                 }
@@ -182,6 +200,26 @@ impl<'a> Cutter<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A member that was updated and lost its power afterwards halts the rollout, as any that goes bad does: what comes
+    /// next is for a person to say.
+    fn waits_for_a_member(&self, rollout: &Rollout) -> bool {
+        let updated_and_cut = |(_, moment): &Point| matches!(moment, Moment::Undraining | Moment::Ended);
+        rollout.status() == RolloutStatus::Paused
+            && rollout.pause_causes == ["member_unhealthy"]
+            && self.done.nodes.keys().filter(|point| updated_and_cut(point)).count() > self.done.resumed_count
+    }
+
+    /// That person: once all members are healthy, from outside and by Rollcall's own word, it goes on.
+    async fn resume_if_all_are_healthy(&mut self, site: &Site) -> Result<bool> {
+        if site.seen.ask(|seen| seen.healthy_count()) < NODE_COUNT || !site.members_are_healthy().await? {
+            return Ok(false);
+        }
+        self.resumed_at = site.api.resume_rollout(&self.rollout_id).await?;
+        self.done.resumed_count += 1;
+        site.screen.say("halted by an updated member that had no power; it is healthy again: rollcall rollout resume");
+        Ok(true)
     }
 
     fn tell_cut(&self, site: &Site, cut: &Cut, away: Duration) {

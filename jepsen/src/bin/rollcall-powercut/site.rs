@@ -162,6 +162,13 @@ impl Site {
         Ok(())
     }
 
+    /// Whether Rollcall itself takes every member for healthy.
+    pub async fn members_are_healthy(&self) -> Result<bool> {
+        use v1::Health::{Healthy, Warning};
+        let members = self.api.group(GROUP).await?.members;
+        Ok(members.iter().all(|member| matches!(member.health(), Healthy | Warning)))
+    }
+
     /// Starts to write, and waits until there is traffic.
     pub async fn start_load(&self) -> Result<Load> {
         let load = Load::start(&self.topology, &self.ledger, self.clock).await?;
@@ -189,9 +196,14 @@ impl Site {
         Ok(journals)
     }
 
-    /// Keeps the run's folder and says where it is.
+    /// Keeps the run's folder, with a copy of each disk, and says where it is.
     pub fn keep(&mut self) {
         self.run.keep();
+        for machine in self.peers.iter().chain(&self.nodes).filter(|machine| machine.is_running()) {
+            if let Err(error) = machine.keep_copy_of_disk() {
+                self.screen.say(&format!("{error:#}"));
+            }
+        }
         self.screen.say(&format!("logs are kept in {}", self.run.path().display()));
     }
 
@@ -272,6 +284,8 @@ fn service_config(redis: SocketAddr, witness: &Witness, reboots_itself: bool) ->
         ("host".to_owned(), redis.ip().to_string().into()),
         ("witness".to_owned(), witness.address().into()),
         ("appendfsync".to_owned(), "always".into()),
+        // Its network ends at the bridge.
+        ("protected_mode".to_owned(), "no".into()),
         ("reboots_itself".to_owned(), reboots_itself.into()),
     ])
 }

@@ -30,6 +30,7 @@ redis() {
 render_config() {
     mkdir -p "${config%/*}" "$data/db" || return 1
     sed -e "s|@HOST@|$host|g" -e "s|@PORT@|$port|g" -e "s|@DATA@|$data/db|g" \
+        -e "s|^protected-mode .*|protected-mode ${ROLLCALL_CONFIG_PROTECTED_MODE:-yes}|" \
         -e "s|^appendfsync .*|appendfsync ${ROLLCALL_CONFIG_APPENDFSYNC:-everysec}|" "$package/redis.conf" >"$config.new" &&
         sync "$config.new" && mv "$config.new" "$config" && sync "${config%/*}" "$data/etc" "$data"
 }
