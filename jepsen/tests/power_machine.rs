@@ -83,7 +83,8 @@ async fn a_power_cut_ends_every_process_and_loses_what_was_not_synced() {
 
 #[tokio::test]
 async fn a_machine_reboots_itself() {
-    let mut bench = Bench::new(&format!("echo x >a; sync a; echo y >b; ls; echo reboots; {LAUNCHER} reboot; echo never"));
+    let mut bench =
+        Bench::new(&format!("echo x >a; sync a; echo y >b; ls; echo reboots; {LAUNCHER} reboot; echo never"));
     bench.machine.switch_on().await.unwrap();
     assert_eq!(bench.ends.recv().await.unwrap(), End { number: 1, boot: 1, rebooted: true });
     assert_eq!(bench.machine.clean_up().await.unwrap().names, 1);

@@ -41,7 +41,10 @@ impl Hands {
         let releases = Releases::lay_out(&depot, &templates, None).unwrap();
         let witness = Witness::start(&run.path().join("witness.jsonl"), clock).await.unwrap();
         let members = (1..=6)
-            .map(|number| Member { name: format!("redis-{number}"), address: ([127, 0, 0, 1], free_redis_port().unwrap()).into() })
+            .map(|number| Member {
+                name: format!("redis-{number}"),
+                address: ([127, 0, 0, 1], free_redis_port().unwrap()).into(),
+            })
             .collect();
         Self { run, witness, releases, members, seen: SharedAvailability::default() }
     }
@@ -136,7 +139,8 @@ impl Hands {
 
     /// Which replica a primary has: `redis-cli` pairs servers of one machine as it likes.
     fn replica_of(&self, primary: &Member) -> &Member {
-        let asked = Command::new("redis-cli").args(["-p", &primary.address.port().to_string(), "INFO", "replication"]).output();
+        let asked =
+            Command::new("redis-cli").args(["-p", &primary.address.port().to_string(), "INFO", "replication"]).output();
         let answer = String::from_utf8(asked.unwrap().stdout).unwrap();
         let replica =
             answer.lines().find_map(|line| line.strip_prefix("slave0:")).unwrap_or_else(|| panic!("{answer}"));

@@ -24,7 +24,8 @@ pub fn check(journals: &BTreeMap<String, Vec<Record>>, witnessed: &[Record]) -> 
     let mut phases = 0;
     for (node, records) in journals {
         let mut latest: BTreeMap<(&str, &str, &str, u32), (&Record, Option<i32>)> = BTreeMap::new();
-        for record in records.iter().filter(|record| !record.rollout.is_empty() && ONCE.contains(&record.hook.as_str())) {
+        for record in records.iter().filter(|record| !record.rollout.is_empty() && ONCE.contains(&record.hook.as_str()))
+        {
             let key = (record.rollout.as_str(), record.hook.as_str(), record.ident.as_str(), record.attempt);
             match record.event {
                 EventKind::Begin => {

@@ -368,16 +368,7 @@ impl Filesystem for Files {
         reply.statfs(BLOCKS, BLOCKS, BLOCKS, BLOCKS, BLOCKS, BLOCK_SIZE, 255, BLOCK_SIZE);
     }
 
-    fn create(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _: u32,
-        _: i32,
-        reply: ReplyCreate,
-    ) {
+    fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
         match self.create_inode(request, place(parent, name), mode, Body::File(Bytes::default())) {
             Ok(attr) => reply.created(&STAYS_TRUE, &attr, Generation(0), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
             Err(errno) => reply.error(errno),

@@ -48,7 +48,11 @@ pub fn first_process(machine: &FirstProcess) -> Result<()> {
     let (program, arguments) = machine.command.split_first().context("no program")?;
     // A session of the machine's own, and as services have it a group for the program: those we come from are outside.
     setsid()?;
-    let child = Command::new(program).args(arguments).process_group(0).spawn().with_context(|| format!("can't start {program}"))?;
+    let child = Command::new(program)
+        .args(arguments)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("can't start {program}"))?;
     loop {
         match wait()? {
             WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)

@@ -81,7 +81,9 @@ impl Scene {
         let mut cluster = Cluster::create(&run, binaries.clone(), PEER_COUNT)?;
         let endpoints = cluster.endpoints();
         let members: Vec<Member> = (1..=NODE_COUNT)
-            .map(|number| Ok(Member { name: format!("redis-{number}"), address: ([127, 0, 0, 1], free_redis_port()?).into() }))
+            .map(|number| {
+                Ok(Member { name: format!("redis-{number}"), address: ([127, 0, 0, 1], free_redis_port()?).into() })
+            })
             .collect::<Result<_>>()?;
         for member in &members {
             cluster.add_agent(&run, agent_config(member, &endpoints, &depot, &witness))?;

@@ -16,8 +16,9 @@ use tokio::time::Instant;
 use crate::plan::{Moment, Plan, Point};
 use crate::site::{NODE_COUNT, Site};
 
-/// BOUND: how long a rollout may stand still. Longer than what a change of leader and an election of Redis take.
-const MOVES_WITHIN: Duration = Duration::from_secs(120);
+/// BOUND: how long no step of a rollout may enter another phase. Longer than what a change of leader and an election of
+/// Redis take.
+const MOVES_WITHIN: Duration = Duration::from_secs(90);
 
 /// How often it is looked at whether a halted rollout may go on.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
@@ -49,7 +50,7 @@ pub struct Done {
     pub peers: Vec<Cut>,
     /// Nodes that rebooted themselves, once for each time.
     pub reboots: Vec<String>,
-    /// How often an updated member that lost its power halted the rollout, and a person let it go on.
+    /// How often an updated member that a cut had hit halted the rollout, and a person let it go on.
     pub resumed_count: usize,
 }
 
@@ -87,31 +88,30 @@ impl<'a> Cutter<'a> {
                     return Ok(rollout.clone());
                 }
                 if self.resume_if_all_are_healthy(site).await? {
-                    at_rest = None;
+                    (at_rest, moved_at) = (None, Instant::now());
                 }
             }
             let next_return = self.away.values().min().copied();
             tokio::select! {
-                told = held.recv() => {
-                    self.hear(site, told.context("the witness is gone")?).await?;
-                    moved_at = Instant::now();
-                }
+                told = held.recv() => self.hear(site, told.context("the witness is gone")?).await?,
                 end = site.ends.recv() => self.mourn(site, end.context("no machine is left")?).await?,
                 state = watch.next(), if at_rest.is_none() => {
                     let state = state.context("the watch ended too early")?;
-                    moved_at = Instant::now();
                     // What was said before it was let go on, is over.
                     if state.revision < self.resumed_at {
                         continue;
                     }
                     let rollout = state.rollout.context("a state without its rollout")?;
-                    self.tell(site, &rollout);
+                    if self.tell(site, &rollout) {
+                        moved_at = Instant::now();
+                    }
                     at_rest = Some(rollout).filter(is_at_rest);
                 }
                 () = until(next_return) => self.bring_back(site).await?,
                 () = tokio::time::sleep(LOOKS_EVERY), if at_rest.is_some() => {}
                 () = tokio::time::sleep_until(moved_at + MOVES_WITHIN) => {
-                    bail!("{} hasn't moved for {MOVES_WITHIN:?}", self.rollout_id);
+                    let explained = site.api.rollout("", &self.rollout_id).await?.rollout.unwrap_or_default();
+                    bail!("{} hasn't moved for {MOVES_WITHIN:?}: {}", self.rollout_id, stands(&explained));
                 }
             }
         }
@@ -202,13 +202,13 @@ impl<'a> Cutter<'a> {
         Ok(())
     }
 
-    /// A member that was updated and lost its power afterwards halts the rollout, as any that goes bad does: what comes
-    /// next is for a person to say.
+    /// An updated member that isn't healthy any more halts the rollout, whatever the reason, and what comes next is for a
+    /// person to say. Here it has lost its power at the end of its step, or its primary has before the drain. Without a
+    /// cut to explain it, it is a failure.
     fn waits_for_a_member(&self, rollout: &Rollout) -> bool {
-        let updated_and_cut = |(_, moment): &Point| matches!(moment, Moment::Undraining | Moment::Ended);
         rollout.status() == RolloutStatus::Paused
             && rollout.pause_causes == ["member_unhealthy"]
-            && self.done.nodes.keys().filter(|point| updated_and_cut(point)).count() > self.done.resumed_count
+            && self.done.nodes.len() > self.done.resumed_count
     }
 
     /// That person: once all members are healthy, from outside and by Rollcall's own word, it goes on.
@@ -218,23 +218,28 @@ impl<'a> Cutter<'a> {
         }
         self.resumed_at = site.api.resume_rollout(&self.rollout_id).await?;
         self.done.resumed_count += 1;
-        site.screen.say("halted by an updated member that had no power; it is healthy again: rollcall rollout resume");
+        site.screen
+            .say("halted by an updated member that a cut has hit; all are healthy again: rollcall rollout resume");
         Ok(true)
     }
 
     fn tell_cut(&self, site: &Site, cut: &Cut, away: Duration) {
         let (node, moment) = &cut.point;
         let whose = if cut.machine == *node { String::new() } else { format!("of {node} ") };
-        let what = format!("{}  power cut: {} {whose}for {}{}", cut.machine, moment.name(), seconds(away), lost(cut.loss));
+        let what =
+            format!("{}  power cut: {} {whose}for {}{}", cut.machine, moment.name(), seconds(away), lost(cut.loss));
         site.screen.say(&site.screen.tint(Tone::Yellow, &what));
     }
 
-    fn tell(&mut self, site: &Site, rollout: &Rollout) {
+    /// Tells what is new; whether anything is.
+    fn tell(&mut self, site: &Site, rollout: &Rollout) -> bool {
+        let mut moved = false;
         for (place, step) in rollout.steps.iter().enumerate() {
             let phase = step.phase();
             if self.told.insert(step.node_name.clone(), phase) == Some(phase) {
                 continue;
             }
+            moved = true;
             let place = format!("{}/{}", place + 1, rollout.steps.len());
             match phase {
                 Phase::Succeeded => {
@@ -249,6 +254,7 @@ impl<'a> Cutter<'a> {
                 _ => {}
             }
         }
+        moved
     }
 }
 
@@ -260,6 +266,12 @@ pub fn ensure_succeeded(rollout: &Rollout) -> Result<()> {
         bail!("rollout {} is {} {causes} {why}", rollout.rollout_id, rollout.status().short_name());
     }
     Ok(())
+}
+
+/// Where each step stands.
+fn stands(rollout: &Rollout) -> String {
+    let steps = rollout.steps.iter().map(|step| format!("{} {}", step.node_name, step.phase().short_name()));
+    steps.collect::<Vec<_>>().join(", ")
 }
 
 fn is_at_rest(rollout: &Rollout) -> bool {

@@ -13,7 +13,7 @@ mod site;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use clap::Parser;
 use rollcall_jepsen::check::{Outcome, Verdict, overall};
 use rollcall_jepsen::power::{apart, first, network};
@@ -62,7 +62,7 @@ async fn run(args: &Args) -> Result<Outcome> {
     site.screen.say(&format!("seed {seed}: {} cuts of nodes, {} of peers", plan.nodes.len(), plan.peers.len()));
     let outcome = tokio::select! {
         verdicts = play(&mut site, &plan) => verdicts.map(|verdicts| conclude(&site, &verdicts, seed)),
-        () = interrupted() => bail!("interrupted"),
+        () = interrupted() => Err(anyhow!("interrupted")),
     };
     if args.keep || !matches!(outcome, Ok(Outcome::Held)) {
         site.keep();

@@ -66,7 +66,8 @@ impl Moment {
     pub fn of(record: &Record) -> Option<Self> {
         Self::ALL.into_iter().find(|moment| {
             let (event, hook, _) = moment.sign();
-            (record.event, record.hook.as_str()) == (event, hook) && (event == EventKind::Begin || record.exit == Some(0))
+            (record.event, record.hook.as_str()) == (event, hook)
+                && (event == EventKind::Begin || record.exit == Some(0))
         })
     }
 

@@ -19,6 +19,7 @@ use rollcall_jepsen::power::machine::{End, Machine, Plan};
 use rollcall_jepsen::power::network;
 use rollcall_jepsen::redis::form;
 use rollcall_jepsen::redis::ledger::Ledger;
+use rollcall_jepsen::redis::link::Link;
 use rollcall_jepsen::redis::load::Load;
 use rollcall_jepsen::redis::releases::Releases;
 use rollcall_jepsen::redis::sampler::{Member, Samplers};
@@ -124,7 +125,9 @@ impl Site {
 
     /// Switches all machines on and declares the group.
     pub async fn start(&mut self) -> Result<()> {
-        self.screen.heading("Three peers and six nodes, each a machine of its own: namespaces, boot id, and a disk that forgets");
+        self.screen.heading(
+            "Three peers and six nodes, each a machine of its own: namespaces, boot id, and a disk that forgets",
+        );
         for peer in &mut self.peers {
             peer.switch_on().await?;
         }
@@ -152,6 +155,7 @@ impl Site {
         form::form(&form::arguments(&addresses)).await?;
         self.samplers = Some(Samplers::start(&self.members, &self.seen, self.clock));
         form::wait_until_healthy(&self.seen, NODE_COUNT).await?;
+        self.save_redis_config().await?;
         self.wait_for("the roles that Redis shows", async |site| {
             let members = site.api.group(GROUP).await?.members;
             let role = |name: &String| site.seen.ask(|seen| seen.latest.get(name).and_then(|look| look.primary));
@@ -167,6 +171,15 @@ impl Site {
         use v1::Health::{Healthy, Warning};
         let members = self.api.group(GROUP).await?.members;
         Ok(members.iter().all(|member| matches!(member.health(), Healthy | Warning)))
+    }
+
+    /// Redis doesn't sync what `CLUSTER REPLICATE` changes (it does what an election changes): a member that lost its
+    /// power would come back as a primary without slots, and its primary would stay without a replica for good.
+    async fn save_redis_config(&self) -> Result<()> {
+        for member in &self.members {
+            Link::connect(member.address).await?.ask::<String>(&["CLUSTER", "SAVECONFIG"]).await?;
+        }
+        Ok(())
     }
 
     /// Starts to write, and waits until there is traffic.
@@ -189,7 +202,8 @@ impl Site {
             let path = node.disk().join("agent/svc").join(GROUP).join("data/hooks.journal");
             let text = std::fs::read_to_string(&path).with_context(|| format!("no journal at {}", path.display()))?;
             let records = text.lines().map(|line| {
-                Record::parse(Duration::ZERO, line).with_context(|| format!("{}: {line:?} is no record", path.display()))
+                Record::parse(Duration::ZERO, line)
+                    .with_context(|| format!("{}: {line:?} is no record", path.display()))
             });
             journals.insert(node.name().to_owned(), records.collect::<Result<_>>()?);
         }
@@ -297,8 +311,7 @@ fn agent_config(
     config: BTreeMap<String, toml::Value>,
     reboot_command: Vec<String>,
 ) -> AgentConfig {
-    let service =
-        ServiceConfig { group: GROUP.to_owned(), source, health_check_interval: "500ms".to_owned(), config };
+    let service = ServiceConfig { group: GROUP.to_owned(), source, health_check_interval: "500ms".to_owned(), config };
     AgentConfig {
         name: name.to_owned(),
         endpoints: endpoints.to_vec(),

@@ -122,7 +122,8 @@ mod tests {
             for _ in 0..40 {
                 match random.random_range(0..6) {
                     0..=2 => {
-                        let (at, data) = (random.random_range(0..50), vec![random.random(); random.random_range(0..20)]);
+                        let (at, data) =
+                            (random.random_range(0..50), vec![random.random(); random.random_range(0..20)]);
                         bytes.write(at, &data);
                         now.resize(now.len().max(at + data.len()), 0);
                         now[at..at + data.len()].copy_from_slice(&data);

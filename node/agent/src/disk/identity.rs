@@ -41,7 +41,8 @@ impl Identity {
             }
         }
         let metadata = fs::metadata(&paths[0]).map_err(DiskError::new("read", &paths[0]))?;
-        let file_system = rustix::fs::statvfs(&paths[0]).map_err(|error| DiskError::new("read", &paths[0])(error.into()))?;
+        let file_system =
+            rustix::fs::statvfs(&paths[0]).map_err(|error| DiskError::new("read", &paths[0])(error.into()))?;
         let place = format!("{machine_id}\n{}\n{}", file_system.f_fsid, metadata.ino());
         let locus = blake3::hash(place.as_bytes()).to_hex()[..32].to_owned();
         Ok(Self { node_id, locus })
