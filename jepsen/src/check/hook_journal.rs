@@ -18,12 +18,15 @@ const ONCE: [&str; 4] = ["drain", "pre-stop", "post-stop", "install"];
 /// Never begun a second time, whatever happened.
 const TOLD_ONLY: [&str; 2] = ["pre-stop", "post-stop"];
 
+/// What may be begun once: rollout, hook, release and attempt.
+type Start<'a> = (&'a str, &'a str, &'a str, u32);
+
 /// Judges the journals of all machines, each in its own order. `witnessed` is what the recorder outside heard.
 pub fn check(journals: &BTreeMap<String, Vec<Record>>, witnessed: &[Record]) -> Verdict {
     let mut violations = Vec::new();
     let mut phases = 0;
     for (node, records) in journals {
-        let mut latest: BTreeMap<(&str, &str, &str, u32), (&Record, Option<i32>)> = BTreeMap::new();
+        let mut latest: BTreeMap<Start, (&Record, Option<i32>)> = BTreeMap::new();
         for record in records.iter().filter(|record| !record.rollout.is_empty() && ONCE.contains(&record.hook.as_str()))
         {
             let key = (record.rollout.as_str(), record.hook.as_str(), record.ident.as_str(), record.attempt);

@@ -50,11 +50,12 @@ pub fn judge(site: &Site, evidence: &Evidence) -> Result<Vec<Verdict>> {
     let least_looks = seen.looks.values().copied().min().unwrap_or(0);
     let rollout_id = &evidence.rollout.rollout_id;
     let outages = outages_by_themselves(&seen, evidence.begun_at, site);
+    let waiting = seen.outages_since(evidence.begun_at).len() - outages.len();
     Ok(vec![
         accepted_release::check(&seen.latest, release, NODE_COUNT),
         one_outcome::check(&evidence.rollout, &nodes),
         hook_journal::check(&site.journals()?, &history.records),
-        width::check(&outages, least_looks, BUDGET),
+        with_note(width::check(&outages, least_looks, BUDGET), waiting),
         lost_writes::check(&evidence.writes, &evidence.read_back, &site.ledger.missed()),
         serial::check(&history, target),
         order::check(&turns(&history, rollout_id, &seen)),
@@ -84,6 +85,14 @@ fn outages_by_themselves(seen: &Availability, since: Duration, site: &Site) -> V
         })
     };
     outages.iter().filter(|outage| !belongs_to_another(outage)).cloned().collect()
+}
+
+/// What was left out is told.
+fn with_note(mut verdict: Verdict, waiting: usize) -> Verdict {
+    if waiting > 0 {
+        verdict.evidence.push_str(&format!("; {waiting} times a replica waited for its primary, which had no power"));
+    }
+    verdict
 }
 
 /// Each node's turn begins with its first hook, before anything of its own step could have changed its role.

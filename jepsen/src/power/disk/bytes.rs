@@ -76,7 +76,7 @@ impl Bytes {
         let touched = &self.unsynced[first..behind];
         let start = touched.first().map_or(range.start, |other| other.start.min(range.start));
         let end = touched.last().map_or(range.end, |other| other.end.max(range.end));
-        self.unsynced.splice(first..behind, [start..end]);
+        self.unsynced.splice(first..behind, std::iter::once(start..end));
     }
 }
 
