@@ -82,6 +82,11 @@ impl Machine {
         Ok(Self { plan, folder, disk, command: Vec::new(), boot: 0, running: None, ends })
     }
 
+    /// A folder on its disk that was there before its first boot, as its installation leaves one.
+    pub fn lay_folder(&self, name: &str) -> Result<()> {
+        self.disk.lay_folder(name)
+    }
+
     /// What it starts when it boots: a program and its arguments.
     pub fn set_command(&mut self, command: Vec<String>) {
         self.command = command;

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
-use crate::power::disk::{Disk, Durability, Loss};
+use crate::power::disk::{Attributes, Body, Disk, Durability, Kept, Loss, ROOT};
 use crate::power::files::Files;
 
 /// A disk and where it is mounted.
@@ -89,6 +89,15 @@ impl PoweredDisk {
     /// Where it is mounted.
     pub fn place(&self) -> &Path {
         &self.place
+    }
+
+    /// A folder in its root that has been there, synced, since long ago.
+    pub fn lay_folder(&self, name: &str) -> Result<()> {
+        let at = SystemTime::now();
+        let attributes = Attributes { mode: 0o755, uid: 0, gid: 0, read_at: at, written_at: at, changed_at: at };
+        let mut state = self.switched.lock();
+        let made = state.1.create((ROOT, name.into()), Body::Folder(Kept::default()), attributes);
+        made.and_then(|_| state.1.sync(ROOT)).map_err(|refusal| anyhow!("{name}: {refusal:?}"))
     }
 
     /// Mounts it, with what is on it. An error where the machine can't: it needs root and `/dev/fuse`.

@@ -259,6 +259,7 @@ impl<'a> Maker<'a> {
         let mut machine = self.machine(format!("peer-{number}"), u8::try_from(number)?)?;
         let config = machine.folder().join("coordinator.toml");
         let (grpc, http) = (grpc_of(&machine), format!("{}:7480", machine.address()));
+        machine.lay_folder("peer")?;
         PeerConfig { data_dir: &machine.disk().join("peer"), grpc: &grpc, http: &http }.write(&config)?;
         machine.set_command(command(&self.binaries.coordinator, &config));
         Ok(machine)
@@ -267,6 +268,7 @@ impl<'a> Maker<'a> {
     fn node(&self, number: usize, config: impl FnOnce(&str, SocketAddr) -> AgentConfig) -> Result<Machine> {
         let mut machine = self.machine(format!("redis-{number}"), FIRST_NODE + u8::try_from(number)? - 1)?;
         let mut config = config(machine.name(), redis_of(&machine, number));
+        machine.lay_folder("agent")?;
         config.data_dir = machine.disk().join("agent");
         let path = machine.folder().join("agent.toml");
         config.write(&path)?;
