@@ -14,7 +14,7 @@ use rollcall_proto::v1::{Phase, Rollout, RolloutStatus};
 use tokio::time::Instant;
 
 use crate::plan::{Moment, Plan, Point};
-use crate::site::{NODE_COUNT, Site};
+use crate::site::{NODE_COUNT, Site, wait_until_listening};
 
 /// BOUND: how long no step of a rollout may enter another phase. Longer than what a change of leader and an election of
 /// Redis take.
@@ -33,8 +33,6 @@ pub struct Cut {
     pub point: Point,
     /// Whose power: the node itself, or a peer.
     pub machine: String,
-    /// Whether the step stood in the phase that it was meant for.
-    pub in_phase: bool,
     /// The node's boot before it.
     pub boot: String,
     /// What went with it.
@@ -129,7 +127,6 @@ impl<'a> Cutter<'a> {
         let cut = Cut {
             point: point.clone(),
             machine: record.node.clone(),
-            in_phase: moment.is_in_phase(record),
             boot: record.boot.clone(),
             loss: Loss::default(),
         };
@@ -157,14 +154,19 @@ impl<'a> Cutter<'a> {
         Ok(())
     }
 
-    /// Only while the others have power, and once each.
+    /// Once each, and never two at a time: one that is still away comes back before.
     async fn cut_peer(&mut self, site: &mut Site, peer: usize, away: Duration, mut cut: Cut) -> Result<()> {
-        let all_run = site.peers.iter().all(Machine::is_running);
-        let peer = site.peers.get_mut(peer).context("the plan names a peer that isn't there")?;
-        peer.name().clone_into(&mut cut.machine);
-        if !all_run || self.done.peers.iter().any(|done| done.machine == cut.machine) {
+        let name = site.peers.get(peer).context("the plan names a peer that isn't there")?.name().to_owned();
+        if self.done.peers.iter().any(|done| done.machine == name) {
             return Ok(());
         }
+        for other in site.peers.iter_mut().filter(|other| !other.is_running()) {
+            other.switch_on().await?;
+            self.away.remove(other.name());
+            wait_until_listening(other).await?;
+        }
+        let peer = &mut site.peers[peer];
+        cut.machine = name;
         cut.loss = peer.cut_power().await?;
         self.tell_cut(site, &cut, away);
         self.away.insert(cut.machine.clone(), Instant::now() + away);

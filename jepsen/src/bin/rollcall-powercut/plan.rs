@@ -62,18 +62,13 @@ impl Moment {
         }
     }
 
-    /// Which one a hook's word is.
+    /// Which one a hook's word is. The same hook in another phase is none: `undrain` also turns a step back.
     pub fn of(record: &Record) -> Option<Self> {
         Self::ALL.into_iter().find(|moment| {
-            let (event, hook, _) = moment.sign();
-            (record.event, record.hook.as_str()) == (event, hook)
-                && (event == EventKind::Begin || record.exit == Some(0))
+            let (event, hook, phase) = moment.sign();
+            let said = (record.event, record.hook.as_str(), record.phase.as_str());
+            said == (event, hook, phase) && (event == EventKind::Begin || record.exit == Some(0))
         })
-    }
-
-    /// Whether the hook itself says that its step stands where it should.
-    pub fn is_in_phase(self, record: &Record) -> bool {
-        record.phase == self.sign().2
     }
 
     /// For people.
@@ -166,13 +161,13 @@ mod tests {
     #[test]
     fn a_moment_is_known_by_its_hooks_word() {
         let mut record = Record::new(Duration::ZERO, EventKind::End, "a", "install");
-        record.exit = Some(0);
+        (record.exit, record.phase) = (Some(0), "installing".into());
         assert_eq!(Moment::of(&record), Some(Moment::Installed));
         record.exit = Some(1);
         assert_eq!(Moment::of(&record), None);
         record.event = EventKind::Begin;
         assert_eq!(Moment::of(&record), Some(Moment::Installing));
-        record.phase = "installing".into();
-        assert!(Moment::Installing.is_in_phase(&record) && !Moment::Starting.is_in_phase(&record));
+        record.phase = "draining".into();
+        assert_eq!(Moment::of(&record), None);
     }
 }

@@ -344,7 +344,8 @@ fn group() -> v1::GroupSpec {
     }
 }
 
-async fn wait_until_listening(peer: &Machine) -> Result<()> {
+/// Waits until a peer takes connections.
+pub async fn wait_until_listening(peer: &Machine) -> Result<()> {
     let deadline = tokio::time::Instant::now() + THERE_WITHIN;
     while tokio::net::TcpStream::connect(grpc_of(peer)).await.is_err() {
         if tokio::time::Instant::now() > deadline {
