@@ -43,6 +43,20 @@ need_strace() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends strace >/dev/null
 }
 
+# What machines of namespaces are made of: ip, unshare, and the kernel's door for file systems of our own.
+need_machines() {
+    command -v ip >/dev/null && command -v unshare >/dev/null || {
+        echo "installing Debian's iproute2 and util-linux"
+        as_root apt-get update -qq
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iproute2 util-linux >/dev/null
+    }
+    [ -e /dev/fuse ] || as_root mknod -m 666 /dev/fuse c 10 229
+    as_root sh -c ': <>/dev/fuse' || {
+        echo "this kernel has no FUSE: load its module (modprobe fuse), or allow /dev/fuse to this container" >&2
+        return 1
+    }
+}
+
 # The test runner; it's compiled, which takes some minutes once.
 need_nextest() {
     cargo nextest --version >/dev/null 2>&1 && return

@@ -23,7 +23,7 @@ pub struct Agent {
 }
 
 /// Its config file, as operators write it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct AgentConfig {
     /// The node's name.
     pub name: String,
@@ -34,6 +34,9 @@ pub struct AgentConfig {
     /// The peer on its machine, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts_peer: Option<String>,
+    /// What reboots its machine; empty: as the agent's default says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reboot_command: Vec<String>,
     /// What it runs.
     pub service: Vec<ServiceConfig>,
 }
@@ -51,13 +54,20 @@ pub struct ServiceConfig {
     pub config: BTreeMap<String, toml::Value>,
 }
 
+impl AgentConfig {
+    /// Writes it as a file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        Ok(std::fs::write(path, toml::to_string(self)?)?)
+    }
+}
+
 impl Agent {
     /// Lays out a machine in `folder`; its agent doesn't run yet.
     pub fn create(folder: PathBuf, program: PathBuf, mut config: AgentConfig) -> Result<Self> {
         config.data_dir = folder.join("data");
         std::fs::create_dir_all(&config.data_dir)?;
         let path = folder.join("agent.toml");
-        std::fs::write(&path, toml::to_string(&config)?)?;
+        config.write(&path)?;
         let log = folder.join("log");
         Ok(Self { name: config.name, folder, program, config: path, log, process: None, peak_memory: 0 })
     }

@@ -92,6 +92,14 @@ impl Api {
         answer.rollout.context("the answer to a start has no rollout")
     }
 
+    /// Lets a paused rollout go on; the revision from which on it does.
+    pub async fn resume_rollout(&self, rollout_id: &str) -> Result<u64> {
+        let request = v1::RolloutVerbRequest { rollout_id: rollout_id.to_owned(), ..Default::default() };
+        let answer: v1::RolloutVerbResponse =
+            self.call(async |channel| RolloutServiceClient::new(channel).resume(within(request.clone())).await).await?;
+        Ok(answer.revision)
+    }
+
     /// How the peers stand; `stale` asks whoever answers first for what it knows itself.
     pub async fn cluster(&self, stale: bool) -> Result<v1::ClusterStatusResponse> {
         let request = v1::ClusterStatusRequest { options: Some(v1::ReadOptions { stale }) };

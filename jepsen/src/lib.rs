@@ -26,6 +26,7 @@ pub mod depot;
 pub mod history;
 pub mod peer;
 pub mod ports;
+pub mod power;
 pub mod process;
 pub mod procfs;
 pub mod redis;

@@ -1,6 +1,6 @@
 //! One permanent peer as a process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -24,11 +24,21 @@ pub struct Peer {
 }
 
 /// Its config file.
-#[derive(Serialize)]
-struct Config<'a> {
-    data_dir: &'a PathBuf,
-    grpc: &'a str,
-    http: &'a str,
+#[derive(Debug, Serialize)]
+pub struct PeerConfig<'a> {
+    /// Where its data lies.
+    pub data_dir: &'a Path,
+    /// host:port for gRPC.
+    pub grpc: &'a str,
+    /// host:port for HTTP.
+    pub http: &'a str,
+}
+
+impl PeerConfig<'_> {
+    /// Writes it as a file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        Ok(std::fs::write(path, toml::to_string(self)?)?)
+    }
 }
 
 impl Peer {
@@ -39,7 +49,7 @@ impl Peer {
         let data_dir = folder.join("data");
         std::fs::create_dir_all(&data_dir)?;
         let config = folder.join("coordinator.toml");
-        std::fs::write(&config, toml::to_string(&Config { data_dir: &data_dir, grpc: &grpc, http: &http })?)?;
+        PeerConfig { data_dir: &data_dir, grpc: &grpc, http: &http }.write(&config)?;
         let log = folder.join("log");
         Ok(Self { name: name.to_owned(), grpc, http, program, config, log, process: None, peak_memory: 0 })
     }

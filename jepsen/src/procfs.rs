@@ -36,16 +36,40 @@ pub fn peak_memory(pid: u32) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
+/// All processes that can be seen.
+pub fn all_processes() -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw).collect()
+}
+
+/// The processes that this one started, and that were not waited for.
+pub fn children_of(pid: u32) -> Vec<Pid> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).map(Pid::from_raw).collect()
+}
+
+/// In which of the kernel's functions the process waits; empty or `0` while it runs.
+pub fn waits_in(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default()
+}
+
+/// Whether it has ended, or a SIGKILL waits for it: it runs no further line of its own.
+pub fn is_dying(pid: Pid) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default();
+    let killed = |name: &str| u64::from_str_radix(field(name), 16).is_ok_and(|mask| mask & (1 << 8) != 0);
+    field("State:").starts_with(['Z', 'X']) || killed("SigPnd:") || killed("ShdPnd:")
+}
+
 /// All processes but this one whose command line, environment or working folder names `path` or something below it.
 ///
 /// The working folder is what is left of a server that writes its title over both of the others, as Redis does.
 pub fn processes_of(path: &Path) -> Vec<Pid> {
     let Some(needle) = path.to_str().map(str::as_bytes).filter(|needle| !needle.is_empty()) else { return Vec::new() };
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+    all_processes()
+        .into_iter()
+        .map(Pid::as_raw)
         .filter(|pid| *pid != own)
         .filter(|pid| {
             let cwd = fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(path));

@@ -53,6 +53,7 @@ pub fn agent_config(name: &str, endpoints: &[String], depot: &Depot, witness: &W
         name: name.to_owned(),
         endpoints: endpoints.to_vec(),
         data_dir: PathBuf::new(),
+        reboot_command: Vec::new(),
         service: vec![service],
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// What the numbers of a recovered cluster begin at.
 const FIRST_RECOVERED: u64 = 1_000_000_000_000;
 
-fn recover<'a>(dir: &'a str, force: bool) -> Vec<&'a str> {
+fn recover(dir: &str, force: bool) -> Vec<&str> {
     let mut arguments = vec!["cluster", "recover", "--data-dir", dir, "--reason", "two machines burned"];
     if force {
         arguments.push("--force");

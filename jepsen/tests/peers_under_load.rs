@@ -113,8 +113,7 @@ fn a_peer_whose_address_changes_tells_the_others_and_takes_part() {
         });
         peers.await_leader();
         let events = peers.ask(&["events"])["items"].clone();
-        let moved =
-            events.as_array().unwrap().iter().filter(|event| event["kind"] == "peer_moved").next_back().unwrap();
+        let moved = events.as_array().unwrap().iter().rfind(|event| event["kind"] == "peer_moved").unwrap();
         assert!(moved["message"].as_str().unwrap().contains(&new), "{moved}");
         assert!(!peers.status().to_string().contains(&old));
         // It counts: without it there would be no majority.

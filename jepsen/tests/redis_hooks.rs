@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on, fails")]
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -37,10 +38,13 @@ impl Hands {
         let run = RunDir::create("rollcall-hooks-").unwrap();
         let depot = Depot::create(run.path().join("depot")).unwrap();
         let templates = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../scripts/demo.d");
-        let releases = Releases::lay_out(&depot, &templates).unwrap();
+        let releases = Releases::lay_out(&depot, &templates, None).unwrap();
         let witness = Witness::start(&run.path().join("witness.jsonl"), clock).await.unwrap();
         let members = (1..=6)
-            .map(|number| Member { name: format!("redis-{number}"), port: free_redis_port().unwrap() })
+            .map(|number| Member {
+                name: format!("redis-{number}"),
+                address: ([127, 0, 0, 1], free_redis_port().unwrap()).into(),
+            })
             .collect();
         Self { run, witness, releases, members, seen: SharedAvailability::default() }
     }
@@ -53,7 +57,7 @@ impl Hands {
             .env("ROLLCALL_PKG_PATH", &package)
             .env("ROLLCALL_DATA_DIR", &data)
             .env("ROLLCALL_STATUS_FILE", data.join("status"))
-            .env("ROLLCALL_CONFIG_PORT", member.port.to_string())
+            .env("ROLLCALL_CONFIG_PORT", member.address.port().to_string())
             .env("ROLLCALL_CONFIG_WITNESS", self.witness.address())
             .env("ROLLCALL_NODE", &member.name)
             .env("ROLLCALL_GROUP", "redis.default")
@@ -135,12 +139,13 @@ impl Hands {
 
     /// Which replica a primary has: `redis-cli` pairs servers of one machine as it likes.
     fn replica_of(&self, primary: &Member) -> &Member {
-        let asked = Command::new("redis-cli").args(["-p", &primary.port.to_string(), "INFO", "replication"]).output();
+        let asked =
+            Command::new("redis-cli").args(["-p", &primary.address.port().to_string(), "INFO", "replication"]).output();
         let answer = String::from_utf8(asked.unwrap().stdout).unwrap();
         let replica =
             answer.lines().find_map(|line| line.strip_prefix("slave0:")).unwrap_or_else(|| panic!("{answer}"));
         let port = replica.split(',').find_map(|field| field.strip_prefix("port=")).unwrap();
-        self.members.iter().find(|member| member.port.to_string() == port).unwrap()
+        self.members.iter().find(|member| member.address.port().to_string() == port).unwrap()
     }
 
     fn status(&self, member: &Member) -> String {
@@ -159,12 +164,12 @@ async fn a_shard_is_moved_to_release_two_by_its_hooks_and_loses_nothing() {
         let (code, text) = hands.hook(member, &first, "", "health-check").await;
         assert_eq!((code, text.trim()), (0, "alone: no cluster has been formed yet"));
     }
-    let ports: Vec<u16> = hands.members.iter().map(|member| member.port).collect();
-    form::form(&form::arguments(&ports)).await.unwrap();
+    let members: Vec<SocketAddr> = hands.members.iter().map(|member| member.address).collect();
+    form::form(&form::arguments(&members)).await.unwrap();
     let _samplers = Samplers::start(&hands.members, &hands.seen, clock);
     form::wait_until_healthy(&hands.seen, 6).await.unwrap();
 
-    let topology = Topology::new(ports);
+    let topology = Topology::new(members);
     let ledger = Ledger::default();
     let load = Load::start(&topology, &ledger, clock).await.unwrap();
     let begun_at = clock.now();

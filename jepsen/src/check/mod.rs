@@ -5,10 +5,12 @@ use std::fmt;
 
 pub mod accepted_release;
 pub mod fences;
+pub mod hook_journal;
 pub mod installs;
 pub mod lost_writes;
 pub mod no_repeat;
 pub mod no_skip;
+pub mod one_outcome;
 pub mod order;
 pub mod runs;
 pub mod serial;

@@ -1,5 +1,6 @@
 //! Forms the Redis Cluster with Redis's own tool, as an operator would.
 
+use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use crate::availability::SharedAvailability;
 const HEALTHY_WITHIN: Duration = Duration::from_secs(60);
 
 /// The arguments for `redis-cli`.
-pub fn arguments(ports: &[u16]) -> Vec<String> {
+pub fn arguments(members: &[SocketAddr]) -> Vec<String> {
     let mut arguments = vec!["--cluster".to_owned(), "create".to_owned()];
-    arguments.extend(ports.iter().map(|port| format!("127.0.0.1:{port}")));
+    arguments.extend(members.iter().map(SocketAddr::to_string));
     arguments.extend(["--cluster-replicas", "1", "--cluster-yes"].map(str::to_owned));
     arguments
 }

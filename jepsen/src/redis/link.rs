@@ -1,5 +1,6 @@
 //! One connection to one Redis, with a deadline on everything.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -17,9 +18,9 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects to 127.0.0.1.
-    pub async fn connect(port: u16) -> RedisResult<Self> {
-        let client = Client::open(format!("redis://127.0.0.1:{port}/"))?;
+    /// Connects.
+    pub async fn connect(address: SocketAddr) -> RedisResult<Self> {
+        let client = Client::open(format!("redis://{address}/"))?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECTS_WITHIN))
             .set_response_timeout(Some(ANSWERS_WITHIN));
@@ -43,9 +44,9 @@ impl Link {
 }
 
 /// Where a `MOVED` or `ASK` points to.
-pub fn redirected_to(error: &RedisError) -> Option<u16> {
+pub fn redirected_to(error: &RedisError) -> Option<SocketAddr> {
     let (address, _) = error.redirect_node()?;
-    address.rsplit_once(':')?.1.parse().ok()
+    address.parse().ok()
 }
 
 fn command(words: &[&str]) -> redis::Cmd {

@@ -1,6 +1,7 @@
 //! Reads every key at the end, from whoever serves it then.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -21,9 +22,9 @@ pub async fn read_back(topology: &Topology, writes: &[Write]) -> Result<BTreeMap
     let mut found = BTreeMap::new();
     for round in 0..ROUNDS {
         topology.refresh().await?;
-        let mut open: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+        let mut open: BTreeMap<Option<SocketAddr>, Vec<&str>> = BTreeMap::new();
         for write in writes.iter().filter(|write| !found.contains_key(&write.key)) {
-            open.entry(topology.primary_of(slot_of(&write.key)).unwrap_or(0)).or_default().push(&write.key);
+            open.entry(topology.primary_of(slot_of(&write.key))).or_default().push(&write.key);
         }
         if open.is_empty() {
             break;
@@ -31,8 +32,9 @@ pub async fn read_back(topology: &Topology, writes: &[Write]) -> Result<BTreeMap
         if round > 0 {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
-        for (port, keys) in open {
-            let Ok(mut link) = Link::connect(port).await else { continue };
+        for (primary, keys) in open {
+            let Some(primary) = primary else { continue };
+            let Ok(mut link) = Link::connect(primary).await else { continue };
             for batch in keys.chunks(BATCH) {
                 // Whoever answers with a redirection is asked again in the next round.
                 let Ok(values) = link.get_all(batch).await else { break };

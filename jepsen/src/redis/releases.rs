@@ -20,8 +20,8 @@ pub struct Releases {
 }
 
 impl Releases {
-    /// Lays all of them out below the depot, from `templates`.
-    pub fn lay_out(depot: &Depot, templates: &Path) -> Result<Self> {
+    /// Lays all of them out below the depot, from `templates`; what lies in `over` takes the place of theirs.
+    pub fn lay_out(depot: &Depot, templates: &Path, over: Option<&Path>) -> Result<Self> {
         let (witness, redis) = (templates.join("witness"), templates.join("redis"));
         let base = redis.join("base");
         if !base.join("hooks").is_dir() {
@@ -34,7 +34,9 @@ impl Releases {
         for (ident, layer) in
             [(&releases.first, "release-1"), (&releases.second, "release-2"), (&releases.failing, "release-3")]
         {
-            depot.add(ident, &[&witness, &base, &redis.join(layer)], MANIFEST)?;
+            let release = redis.join(layer);
+            let layers: Vec<&Path> = [&*witness, &*base, &*release].into_iter().chain(over).collect();
+            depot.add(ident, &layers, MANIFEST)?;
         }
         Ok(releases)
     }

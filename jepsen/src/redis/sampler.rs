@@ -1,6 +1,7 @@
 //! Looks at one Redis from outside, every 50 ms, and says whether it is healthy.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use redis::RedisResult;
@@ -17,13 +18,16 @@ const EVERY: Duration = Duration::from_millis(50);
 /// BOUND: a member that doesn't answer for so long isn't healthy, whatever the reason.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
+/// How the ailment of a replica without its primary begins; the primary's address follows.
+pub const LINK_DOWN: &str = "has no link to its primary";
+
 /// A member to look at.
 #[derive(Debug, Clone)]
 pub struct Member {
     /// The node's name.
     pub name: String,
-    /// Its Redis port.
-    pub port: u16,
+    /// Where its Redis listens.
+    pub address: SocketAddr,
 }
 
 /// Running samplers, one per member, so that one that hangs hides no other. Dropping it stops them.
@@ -52,7 +56,7 @@ async fn watch(member: Member, seen: SharedAvailability, clock: Clock) {
     let mut link = None;
     loop {
         ticks.tick().await;
-        let look = match tokio::time::timeout(ANSWERS_WITHIN, look_at(&mut link, member.port)).await {
+        let look = match tokio::time::timeout(ANSWERS_WITHIN, look_at(&mut link, member.address)).await {
             Ok(Ok(look)) => look,
             Ok(Err(error)) => failed(&mut link, format!("does not answer: {error}")),
             Err(_) => failed(&mut link, "does not answer in time".into()),
@@ -66,10 +70,10 @@ fn failed(link: &mut Option<Link>, ailment: String) -> Look {
     Look { ailment: Some(ailment), ..Look::default() }
 }
 
-async fn look_at(link: &mut Option<Link>, port: u16) -> RedisResult<Look> {
+async fn look_at(link: &mut Option<Link>, address: SocketAddr) -> RedisResult<Look> {
     let link = match link {
         Some(link) => link,
-        None => link.insert(Link::connect(port).await?),
+        None => link.insert(Link::connect(address).await?),
     };
     let mut told = BTreeMap::new();
     for words in [&["PING"][..], &["INFO", "server", "persistence", "replication"], &["CLUSTER", "INFO"]] {
@@ -96,7 +100,7 @@ fn judge(told: &BTreeMap<String, String>) -> Look {
     } else if field("cluster_state") != "ok" {
         Some(format!("cluster_state is {}", field("cluster_state")))
     } else if primary == Some(false) && field("master_link_status") != "up" {
-        Some("link to its primary is down".into())
+        Some(format!("{LINK_DOWN} {}:{}", field("master_host"), field("master_port")))
     } else {
         None
     };

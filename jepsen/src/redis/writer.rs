@@ -5,6 +5,7 @@
 //! writers wait, those of the other shards don't.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::Rng;
@@ -39,7 +40,7 @@ pub struct Writer {
     topology: Topology,
     ledger: Ledger,
     clock: Clock,
-    links: BTreeMap<u16, Link>,
+    links: BTreeMap<SocketAddr, Link>,
     acknowledged: Vec<(String, String)>,
 }
 
@@ -91,8 +92,8 @@ impl Writer {
 
     async fn set_and_wait(&mut self, key: &str, value: &str) -> Result<i64, Trouble> {
         let slot = slot_of(key);
-        let port = self.primary_of(slot).await?;
-        let link = self.link_to(port).await?;
+        let primary = self.primary_of(slot).await?;
+        let link = self.link_to(primary).await?;
         let answer: RedisResult<i64> = async {
             link.ask::<String>(&["SET", key, value]).await?;
             link.ask::<i64>(&["WAIT", "1", CONFIRMED_WITHIN_MS]).await
@@ -100,7 +101,7 @@ impl Writer {
         .await;
         match answer {
             Ok(confirmed_by) => Ok(confirmed_by),
-            Err(error) => Err(self.trouble(slot, port, &error).await),
+            Err(error) => Err(self.trouble(slot, primary, &error).await),
         }
     }
 
@@ -111,8 +112,8 @@ impl Writer {
         let (key, value) = self.acknowledged[rand::rng().random_range(0..self.acknowledged.len())].clone();
         for _ in 0..REDIRECTIONS {
             let slot = slot_of(&key);
-            let Ok(port) = self.primary_of(slot).await else { return };
-            let Ok(link) = self.link_to(port).await else { return };
+            let Ok(primary) = self.primary_of(slot).await else { return };
+            let Ok(link) = self.link_to(primary).await else { return };
             match link.ask::<Option<String>>(&["GET", &key]).await {
                 Ok(found) => {
                     let missed = (found.as_ref() != Some(&value))
@@ -120,7 +121,7 @@ impl Writer {
                     return self.ledger.read(missed);
                 }
                 // A read that fails says nothing.
-                Err(error) => match self.trouble(slot, port, &error).await {
+                Err(error) => match self.trouble(slot, primary, &error).await {
                     Trouble::Redirected => {}
                     Trouble::Unknown => return,
                 },
@@ -128,34 +129,34 @@ impl Writer {
         }
     }
 
-    async fn primary_of(&self, slot: u16) -> Result<u16, Trouble> {
+    async fn primary_of(&self, slot: u16) -> Result<SocketAddr, Trouble> {
         if self.topology.primary_of(slot).is_none() {
             self.topology.refresh().await.map_err(|_| Trouble::Unknown)?;
         }
         self.topology.primary_of(slot).ok_or(Trouble::Unknown)
     }
 
-    async fn link_to(&mut self, port: u16) -> Result<&mut Link, Trouble> {
-        if !self.links.contains_key(&port) {
-            let Ok(link) = Link::connect(port).await else {
+    async fn link_to(&mut self, primary: SocketAddr) -> Result<&mut Link, Trouble> {
+        if !self.links.contains_key(&primary) {
+            let Ok(link) = Link::connect(primary).await else {
                 // Whoever served these slots may be gone.
                 let _ = self.topology.refresh().await;
                 return Err(Trouble::Unknown);
             };
-            self.links.insert(port, link);
+            self.links.insert(primary, link);
         }
-        self.links.get_mut(&port).ok_or(Trouble::Unknown)
+        self.links.get_mut(&primary).ok_or(Trouble::Unknown)
     }
 
     /// What an error means, and what is learned from it.
-    async fn trouble(&mut self, slot: u16, port: u16, error: &RedisError) -> Trouble {
+    async fn trouble(&mut self, slot: u16, primary: SocketAddr, error: &RedisError) -> Trouble {
         if error.code() == Some("MOVED")
             && let Some(elsewhere) = redirected_to(error)
         {
             self.topology.moved(slot, elsewhere);
             return Trouble::Redirected;
         }
-        self.links.remove(&port);
+        self.links.remove(&primary);
         let _ = self.topology.refresh().await;
         Trouble::Unknown
     }

@@ -171,7 +171,7 @@ impl Peers {
     /// An agent without a service, told of all peers.
     pub fn start_agent(&self, name: &str) -> Agent {
         let endpoints = self.machines.iter().map(|machine| machine.grpc.clone()).collect();
-        let config = AgentConfig { name: name.to_owned(), endpoints, data_dir: PathBuf::new(), service: Vec::new() };
+        let config = AgentConfig { name: name.to_owned(), endpoints, ..AgentConfig::default() };
         let mut agent = Agent::create(self.run.folder(name).unwrap(), self.programs.node.clone(), config).unwrap();
         agent.start().unwrap();
         agent

@@ -1,6 +1,6 @@
 //! Groups.
 
-use crate::group_file::{to_policy_lines, to_window_lines};
+use crate::group_file::{to_config_table, to_policy_lines, to_window_lines};
 use crate::output::{Page, Tone, View, column, key_values, millis, table};
 use crate::table::{or_none, short_time};
 use crate::view::{At, GroupView, List, MemberView, short_release};

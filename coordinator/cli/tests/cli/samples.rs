@@ -58,6 +58,7 @@ pub fn member(name: &str, release: &str, health: Health, primary: bool) -> Membe
 pub fn group() -> Group {
     Group {
         spec: Some(GroupSpec {
+            config: Some(String::new()),
             name: "redis.default".to_owned(),
             package: Some("acme/redis".to_owned()),
             channel: Some("stable".to_owned()),
@@ -138,6 +139,7 @@ pub fn quarantine() -> Vec<QuarantinedRelease> {
         by: "rollcall".to_owned(),
         reason: "a step of r1000 failed, and it went back".to_owned(),
         since: ago(60_000),
+        modified_revision: REVISION - 20,
     }]
 }
 
@@ -357,6 +359,7 @@ pub fn channel() -> Channel {
     };
     Channel {
         name: "stable".to_owned(),
+        modified_revision: REVISION - 30,
         releases: vec![release(NEW, &"ab".repeat(32), 90_000), release(OLD, "", 500_000)],
     }
 }

@@ -41,12 +41,8 @@ pub async fn measure(options: &FailoverOptions) -> Result<Vec<Measure>> {
     let api = Api::new(&endpoints)?;
     api.init_cluster(&endpoints[1..]).await?;
     for number in 1..=AGENTS {
-        let config = AgentConfig {
-            name: format!("node-{number}"),
-            endpoints: endpoints.clone(),
-            data_dir: std::path::PathBuf::new(),
-            service: Vec::new(),
-        };
+        let config =
+            AgentConfig { name: format!("node-{number}"), endpoints: endpoints.clone(), ..AgentConfig::default() };
         cluster.add_agent(&run, config)?;
     }
     cluster.start_agents()?;

@@ -1,6 +1,7 @@
 //! The scene: peers, agents, witness, samplers, and a group file, before anything is promoted.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,12 +78,14 @@ impl Scene {
         let binaries = Binaries::find()?;
         let run = RunDir::create("rollcall-demo-")?;
         let depot = Depot::create(run.path().join("depot"))?;
-        let releases = Releases::lay_out(&depot, &args.packages)?;
+        let releases = Releases::lay_out(&depot, &args.packages, None)?;
         let witness = Witness::start(&run.path().join("witness.jsonl"), clock).await?;
         let mut cluster = Cluster::create(&run, binaries.clone(), PEER_COUNT)?;
         let endpoints = cluster.endpoints();
         let members: Vec<Member> = (1..=NODE_COUNT)
-            .map(|number| Ok(Member { name: format!("redis-{number}"), port: free_redis_port()? }))
+            .map(|number| {
+                Ok(Member { name: format!("redis-{number}"), address: ([127, 0, 0, 1], free_redis_port()?).into() })
+            })
             .collect::<Result<_>>()?;
         let names = members.iter().map(|member| member.name.clone());
         let hosts: BTreeMap<_, _> =
@@ -94,7 +97,7 @@ impl Scene {
         let mut scene = Self {
             rollcall: Rollcall::new(binaries.cli, &endpoints, screen.clone()),
             api: Api::new(&endpoints)?,
-            topology: Topology::new(members.iter().map(|member| member.port).collect()),
+            topology: Topology::new(members.iter().map(|member| member.address).collect()),
             seen: SharedAvailability::default(),
             hosts,
             ledger: Ledger::default(),
@@ -134,8 +137,8 @@ impl Scene {
         let ended = progress::follow(self, &rollout).await?;
         progress::ensure_succeeded(&ended)?;
 
-        let ports: Vec<u16> = self.members.iter().map(|member| member.port).collect();
-        let arguments = form::arguments(&ports);
+        let addresses: Vec<SocketAddr> = self.members.iter().map(|member| member.address).collect();
+        let arguments = form::arguments(&addresses);
         self.screen.say("six Redis servers run release 1; they become one Redis Cluster");
         self.screen.command(&format!("redis-cli {}", arguments.join(" ")));
         form::form(&arguments).await?;
@@ -226,7 +229,7 @@ fn agent_config(
     witness: &Witness,
 ) -> AgentConfig {
     let config = BTreeMap::from([
-        ("port".to_owned(), toml::Value::Integer(i64::from(member.port))),
+        ("port".to_owned(), toml::Value::Integer(i64::from(member.address.port()))),
         ("witness".to_owned(), toml::Value::String(witness.address().to_owned())),
     ]);
     AgentConfig {
@@ -234,6 +237,7 @@ fn agent_config(
         endpoints: endpoints.to_vec(),
         data_dir: std::path::PathBuf::new(),
         hosts_peer,
+        reboot_command: Vec::new(),
         service: vec![ServiceConfig {
             group: GROUP.to_owned(),
             source: depot.source(),

@@ -42,12 +42,26 @@ pub fn sync_dir(path: &Path) -> Result<(), DiskError> {
     File::open(path).and_then(|dir| dir.sync_all()).map_err(DiskError::new("sync", path))
 }
 
-/// Creates a folder and what is missing above it.
+/// Creates a folder and what is missing above it, durably: the sync of a file keeps its content, and not everywhere the
+/// names of the folders that lead to it.
 ///
 /// # Errors
 /// [`DiskError`]
 pub fn create_dir(path: &Path) -> Result<(), DiskError> {
-    fs::create_dir_all(path).map_err(DiskError::new("create", path))
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    create_dir(parent)?;
+    match fs::create_dir(path) {
+        // Somebody else was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        made => made.map_err(DiskError::new("create", path))?,
+    }
+    sync_dir(parent)
 }
 
 /// The content of a file; none where there is no file.

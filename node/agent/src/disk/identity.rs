@@ -13,7 +13,8 @@ use super::{DiskError, open_sealed_text, read_optional, seal_text, write_atomic}
 pub struct Identity {
     /// The UUID.
     pub node_id: NodeId,
-    /// Machine id, device and inode of the file it lies in, hashed: a copied data folder has another one.
+    /// Machine id, file system and inode of the file it lies in, hashed: a copied data folder has another one. The file
+    /// system's own id, because the number of its device may be another one after a reboot.
     pub locus: String,
     /// There was none that could be read: this node is a new one.
     pub is_new: bool,
@@ -44,7 +45,9 @@ impl Identity {
             }
         }
         let metadata = fs::metadata(&paths[0]).map_err(DiskError::new("read", &paths[0]))?;
-        let place = format!("{machine_id}\n{}\n{}", metadata.dev(), metadata.ino());
+        let file_system =
+            rustix::fs::statvfs(&paths[0]).map_err(|error| DiskError::new("read", &paths[0])(error.into()))?;
+        let place = format!("{machine_id}\n{}\n{}", file_system.f_fsid, metadata.ino());
         let locus = blake3::hash(place.as_bytes()).to_hex()[..32].to_owned();
         Ok(Self { node_id, locus, is_new, is_rewritten: !is_whole(&found[0]) })
     }

@@ -158,6 +158,7 @@ struct Wanted {
     reason: HookReason,
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one for each service")]
 enum State {
     Down,
     /// To be started at this moment.

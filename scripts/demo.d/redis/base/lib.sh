@@ -6,6 +6,8 @@
 set -u
 
 port=${ROLLCALL_CONFIG_PORT:?"the service's config has no port"}
+host=${ROLLCALL_CONFIG_HOST:-127.0.0.1}
+own=$host:$port
 data=${ROLLCALL_DATA_DIR:?}
 package=${ROLLCALL_PKG_PATH:?}
 
@@ -16,17 +18,27 @@ release=${ident##*/}
 # outside which release a server was started from.
 config=$data/etc/$release/redis.conf
 
-# redis PORT [COMMAND…]: one command, or those on standard input.
+# redis HOST:PORT [COMMAND…]: one command, or those on standard input.
 redis() {
     to=$1
     shift
-    redis-cli -h 127.0.0.1 -p "$to" "$@" 2>&1
+    redis-cli -h "${to%:*}" -p "${to##*:}" "$@" 2>&1
+}
+
+# Renders this release's configuration, and has it on the disk before anybody may rely on it: a machine may lose its
+# power right after the install hook has ended.
+render_config() {
+    mkdir -p "${config%/*}" "$data/db" || return 1
+    sed -e "s|@HOST@|$host|g" -e "s|@PORT@|$port|g" -e "s|@DATA@|$data/db|g" \
+        -e "s|^protected-mode .*|protected-mode ${ROLLCALL_CONFIG_PROTECTED_MODE:-yes}|" \
+        -e "s|^appendfsync .*|appendfsync ${ROLLCALL_CONFIG_APPENDFSYNC:-everysec}|" "$package/redis.conf" >"$config.new" &&
+        sync "$config.new" && mv "$config.new" "$config" && sync "${config%/*}" "$data/etc" "$data"
 }
 
 # Reads how this Redis stands into the variables below. False: it doesn't answer.
 read_state() {
-    answered=no loading=0 role= link=none syncing=0 offset=0 primary_port= cluster=unknown known_nodes=0 replicas=
-    state=$(printf 'PING\nINFO persistence\nINFO replication\nCLUSTER INFO\n' | redis "$port" | tr -d '\r')
+    answered=no loading=0 role= link=none syncing=0 offset=0 primary= cluster=unknown known_nodes=0 replicas=
+    state=$(printf 'PING\nINFO persistence\nINFO replication\nCLUSTER INFO\n' | redis "$own" | tr -d '\r')
     while IFS=: read -r name value; do
         case $name in
             PONG) answered=yes ;;
@@ -34,7 +46,8 @@ read_state() {
             loading) loading=$value ;;
             rdb_bgsave_in_progress) saving=$value ;;
             role) role=$value ;;
-            master_port) primary_port=$value ;;
+            master_host) primary=$value ;;
+            master_port) primary=$primary:$value ;;
             master_link_status) link=$value ;;
             master_sync_in_progress) syncing=$value ;;
             slave_repl_offset) offset=$value ;;
@@ -49,19 +62,20 @@ STATE
     [ "$answered" = yes ]
 }
 
-# replica_port_if_in_sync LINE: prints the port of a replica as its primary lists it, where it is online and within
-# 1 MiB of the primary's offset.
-replica_port_if_in_sync() {
-    replica_port= replica_state= replica_offset=0
+# replica_if_in_sync LINE: prints the address of a replica as its primary lists it, where it is online and within 1 MiB of
+# the primary's offset.
+replica_if_in_sync() {
+    replica_host= replica_port= replica_state= replica_offset=0
     IFS_before=$IFS
     IFS=,
     for pair in $1; do
         case $pair in
+            ip=*) replica_host=${pair#ip=} ;;
             port=*) replica_port=${pair#port=} ;;
             state=*) replica_state=${pair#state=} ;;
             offset=*) replica_offset=${pair#offset=} ;;
         esac
     done
     IFS=$IFS_before
-    [ "$replica_state" = online ] && [ $((offset - replica_offset)) -le 1048576 ] && echo "$replica_port"
+    [ "$replica_state" = online ] && [ $((offset - replica_offset)) -le 1048576 ] && echo "$replica_host:$replica_port"
 }
