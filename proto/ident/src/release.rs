@@ -4,7 +4,10 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use bincode::{Decode, Encode};
+use bincode::de::{BorrowDecoder, Decoder};
+use bincode::enc::Encoder;
+use bincode::error::{DecodeError, EncodeError};
+use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::{ConfigId, ParseError};
 
@@ -55,7 +58,7 @@ impl FromStr for PackageName {
 /// Releases of one package are ordered by version, then by release: dotted numbers numerically; of equal numbers, one
 /// without a suffix is above one with; then suffixes as strings; then the release as a string;
 /// then the configuration, of which a later one is above an earlier.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ReleaseIdent {
     package: PackageName,
     version: String,
@@ -98,6 +101,40 @@ impl ReleaseIdent {
     #[must_use]
     pub fn bare(&self) -> Self {
         self.with_config(None)
+    }
+}
+
+/// As it was stored before there were configurations, which stand behind the release: `20261130101500@c42`.
+impl Encode for ReleaseIdent {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        self.package.encode(encoder)?;
+        self.version.encode(encoder)?;
+        match self.config {
+            None => self.release.encode(encoder),
+            Some(config) => format!("{}@{config}", self.release).encode(encoder),
+        }
+    }
+}
+
+impl ReleaseIdent {
+    fn from_stored(package: PackageName, version: String, release: String) -> Result<Self, DecodeError> {
+        let Some((alone, config)) = release.split_once('@') else {
+            return Ok(Self { package, version, release, config: None });
+        };
+        let config = config.parse().map_err(|_| DecodeError::Other("what is behind the @ is no configuration"))?;
+        Ok(Self { package, version, release: alone.to_owned(), config: Some(config) })
+    }
+}
+
+impl<C> Decode<C> for ReleaseIdent {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        Self::from_stored(Decode::decode(decoder)?, Decode::decode(decoder)?, Decode::decode(decoder)?)
+    }
+}
+
+impl<'de, C> BorrowDecode<'de, C> for ReleaseIdent {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        Self::decode(decoder)
     }
 }
 
@@ -238,6 +275,12 @@ mod tests {
         assert_eq!(configured.bare(), ident("1.0", "20250101000000"));
         assert!(configured > configured.bare() && configured < configured.with_config(Some(ConfigId(100))));
         assert!(configured < ident("1.1", "20250101000000"));
+        for release in [configured.bare(), configured] {
+            let bytes = bincode::encode_to_vec(&release, bincode::config::standard()).unwrap();
+            let (again, _): (ReleaseIdent, _) =
+                bincode::decode_from_slice(&bytes, bincode::config::standard()).unwrap();
+            assert_eq!(again, release);
+        }
     }
 
     #[test]

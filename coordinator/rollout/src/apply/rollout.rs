@@ -123,11 +123,14 @@ impl Transition<'_> {
         steps.into_iter().for_each(|step| rollout.put_step(step));
         self.state.rollouts.insert(id, rollout);
         let group = self.state.groups.get_mut(name).expect("looked up above");
+        // Another configuration of the same release says nothing of another release.
+        if group.target.as_ref().map(ReleaseIdent::bare) != Some(target.bare()) {
+            group.declined = None;
+        }
         group.target = Some(target.clone());
         // Who goes back to an earlier configuration means it.
         group.config = target.config();
         group.left_out = Map::default();
-        group.declined = None;
         group.settled = false;
         group.active_rollout = Some(id);
         group.latest_rollout = Some(id);
@@ -220,8 +223,13 @@ impl Transition<'_> {
         if group.target.as_ref() == Some(&target) && group.settled {
             return Err(Rejection::AlreadySo(format!("{name} is at {target}")));
         }
-        let kind = RolloutKind::Rollback;
-        self.start_rollout(name, &target, None, kind, Source::Operator).map(Reply::RolloutStarted)
+        let undone = group.target.clone();
+        let id = self.start_rollout(name, &target, None, RolloutKind::Rollback, Source::Operator)?;
+        // What was undone isn't started again by itself, though its channel still has it.
+        if let Some(group) = self.state.groups.get_mut(name) {
+            group.declined = undone;
+        }
+        Ok(Reply::RolloutStarted(id))
     }
 
     /// Ends it for good. Steps that haven't passed B go back; one that has, runs to its end under its own token.

@@ -177,7 +177,22 @@ impl Cluster {
             })
             .await;
         }
+        cluster.settled().await;
         cluster
+    }
+
+    /// Waits until the peers have said to the log all that they say by themselves: from then on only others write.
+    async fn settled(&self) {
+        eventually("the log knows where the peers run, and how they do", || async {
+            let list = v1::ListEventsRequest::default();
+            let events = self.peers[0].events().await.list(list).await.unwrap().into_inner().events;
+            let count = |kind: &str, end: &str| {
+                events.iter().filter(|event| event.kind == kind && event.message.ends_with(end)).count()
+            };
+            let said = (count("peer_described", ""), count("peer_standing_changed", "is caught up"));
+            (said == (self.peers.len(), self.peers.len())).then_some(())
+        })
+        .await;
     }
 
     pub fn addresses(&self) -> Vec<String> {

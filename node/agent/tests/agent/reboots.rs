@@ -94,10 +94,13 @@ async fn a_hook_that_reboots_by_itself_is_told_and_goes_on() {
     let saw: Vec<String> = machine.witness().into_iter().filter(|line| line.starts_with("saw")).collect();
     assert_eq!(saw, ["saw 1 0", "saw 1 1", "saw 1 2"]);
     let begun = said.events_of(20).into_iter().filter_map(|event| match event {
-        Event::RebootBegun(begun) => Some(begun.asked_for),
+        Event::RebootBegun(begun) => Some((begun.boot_id, begun.asked_for)),
         _ => None,
     });
-    assert_eq!(begun.collect::<Vec<_>>(), [false, false]);
+    // What wasn't answered before the power went is said again.
+    let mut begun: Vec<_> = begun.collect();
+    begun.dedup();
+    assert_eq!(begun.iter().map(|(_, asked_for)| *asked_for).collect::<Vec<_>>(), [false, false]);
     assert_eq!((machine.starts("init", 2), machine.starts("run", 2)), (1, 1));
     assert!(agent.terminate().await.success());
 }
