@@ -1,4 +1,4 @@
-//! The kernel's file requests, answered from a [`Disk`](crate::power::disk::Disk) while it has power.
+//! The kernel's file requests, answered from a [`Disk`] while it has power.
 //!
 //! Left to the kernel, as only it can know: permissions (`default_permissions`), locks, positions, copying. There are no
 //! extended attributes, and no times of reading.

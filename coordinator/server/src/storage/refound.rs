@@ -5,7 +5,7 @@
 //! everything up to a revision far above, so the log goes on above whatever the lost majority may have handed out.
 //!
 //! # Invariants
-//! - Either the old data directory is there or the new one: see [`replace`](super::replace).
+//! - Either the old data directory is there or the new one: see [`replace`].
 //! - The new cluster has an id of its own, so every message of the old one's peers is refused, and the other way round.
 //!
 //! # Deliberately absent
