@@ -1,5 +1,7 @@
 //! What peers say of themselves and the leader says of them, and which nodes are their machines.
 
+use std::collections::BTreeSet;
+
 use rollcall_ident::{GroupName, NodeId, PeerId};
 
 use super::Transition;
@@ -68,6 +70,7 @@ impl Transition<'_> {
 
     /// The same for all nodes: a peer came, went, or has said where it runs.
     pub(super) fn find_hosts(&mut self) {
+        let before = self.all_hosts();
         let gone: Vec<_> =
             self.state.hosts.keys().filter(|(peer, _)| !self.state.peers.contains_key(peer)).copied().collect();
         for key in gone {
@@ -75,7 +78,8 @@ impl Transition<'_> {
         }
         let nodes: Vec<NodeId> = self.state.nodes.keys().copied().collect();
         nodes.into_iter().for_each(|node| self.find_hosted(node));
-        for node in self.all_hosts() {
+        // Also those that are none any more: their turn may come earlier now.
+        for node in before.into_iter().chain(self.all_hosts()).collect::<BTreeSet<_>>() {
             for group in self.groups_of(node) {
                 self.touch_member(&group, node);
             }
