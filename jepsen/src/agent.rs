@@ -119,6 +119,16 @@ impl Agent {
         Ok(())
     }
 
+    /// As an init system does: starts the agent again where it has ended by itself; whether it had.
+    pub fn start_again_if_ended(&mut self) -> Result<bool> {
+        let has_ended = self.process.as_mut().is_some_and(|process| process.ended().is_some());
+        if has_ended {
+            self.process = None;
+            self.start()?;
+        }
+        Ok(has_ended)
+    }
+
     /// Takes note of the memory that the agent uses; the most over all its lives so far, in bytes.
     pub fn measure(&mut self) -> u64 {
         let now = self.process.as_ref().map_or(0, Process::peak_memory);

@@ -1,4 +1,4 @@
-//! SIGKILL of any one process at any phase boundary of a rollout: it never makes two members unhealthy at once, never
+//! SIGKILL of any one process, or of all peers, at any phase boundary of a rollout: it never makes two members unhealthy at once, never
 //! repeats or skips a step, and the rollout still ends.
 //!
 //! In CI a sample that has each phase and each kind of process once; with `ROLLCALL_FULL=1` all of them. Needs the
@@ -42,15 +42,17 @@ enum Victim {
     Leader,
     FirstFollower,
     SecondFollower,
+    AllPeers,
     SteppingAgent,
     Service,
     OtherAgent,
 }
 
-const VICTIMS: [Victim; 6] = [
+const VICTIMS: [Victim; 7] = [
     Victim::Leader,
     Victim::FirstFollower,
     Victim::SecondFollower,
+    Victim::AllPeers,
     Victim::SteppingAgent,
     Victim::Service,
     Victim::OtherAgent,
@@ -73,9 +75,11 @@ fn scenarios() -> Vec<(Phase, Victim)> {
             }
         }
     }
-    // The sample's one pair that doesn't exist is replaced, so that the service dies in each sample.
-    if !chosen.iter().any(|(_, victim)| *victim == Victim::Service) {
-        chosen.push((Phase::Verifying, Victim::Service));
+    // One victim more than there are phases, and one pair that doesn't exist: each dies in each sample.
+    for victim in VICTIMS {
+        if !chosen.iter().any(|(_, chosen)| *chosen == victim) {
+            chosen.push((if victim == Victim::Service { Phase::Verifying } else { Phase::Installing }, victim));
+        }
     }
     chosen
 }
@@ -172,6 +176,11 @@ impl Stage {
                 tokio::time::sleep(away).await;
                 self.cluster.peer_at(&address).unwrap().start().unwrap();
             }
+            Victim::AllPeers => {
+                self.cluster.peers.iter_mut().for_each(|peer| peer.kill().unwrap());
+                tokio::time::sleep(away).await;
+                self.cluster.start_peers().await.unwrap();
+            }
             Victim::SteppingAgent | Victim::OtherAgent => {
                 let other = NODES.iter().find(|node| **node != stepping).unwrap();
                 let name = if victim == Victim::SteppingAgent { stepping } else { other };
@@ -237,7 +246,7 @@ fn has_reached(phase: Phase, wanted: Phase) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_one_process_may_die_at_any_phase_boundary() {
+async fn any_one_process_and_all_peers_may_die_at_any_phase_boundary() {
     let mut stage = Stage::set().await;
     let (first, rollout) = stage.roll(0, None).await;
     assert_eq!(rollout.status(), RolloutStatus::Succeeded, "{rollout:#?}");

@@ -234,6 +234,14 @@ pub enum Command {
         /// `host:port` of its gRPC.
         address: String,
     },
+    /// All behave by another feature level from this entry on.
+    RaiseFeatureLevel {
+        /// The next one.
+        level: u32,
+    },
+    /// Nothing but an event: stands for what a later level may bring.
+    #[cfg(feature = "next-level")]
+    TryLevel,
 }
 
 /// What an operator can say to a rollout.

@@ -143,7 +143,7 @@ fn step_order(state: &State, rollout: &Rollout, step: &Step, max_reboots: u32) -
     let go = match step.phase {
         _ if step.turn.is_some() => Go::TurnBack,
         Phase::Draining => Go::Drain,
-        Phase::Verifying if step.is_soaked => Go::Finish,
+        Phase::Verifying if step.is_finishing => Go::Finish,
         phase if phase.is_past_b() => Go::Replace,
         _ => Go::Prepare,
     };

@@ -414,6 +414,16 @@ pub enum Rejection {
     /// A retry with the same id, but of something else.
     #[error("request id {0} was used for another request")]
     RequestIdReused(String),
+    /// A feature level can't be raised before all peers know it.
+    #[error("peer {peer} knows feature levels up to {known}; upgrade it before the cluster goes to level {level}")]
+    PeerLacksLevel {
+        /// Who.
+        peer: PeerId,
+        /// The highest level that it knows; 0: it hasn't said.
+        known: u32,
+        /// The level that was asked for.
+        level: u32,
+    },
 }
 
 impl Rejection {

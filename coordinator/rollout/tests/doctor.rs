@@ -293,7 +293,7 @@ fn a_group_that_was_stopped_half_way_is_told() {
 
 /// A peer says where it runs; what is found then.
 fn say(world: &mut World, peer: u64, machine: &str) -> Vec<&'static str> {
-    let facts = PeerFacts { machine_id: machine.to_owned(), version: "0.1.0".to_owned() };
+    let facts = PeerFacts { machine_id: machine.to_owned(), version: "0.1.0".to_owned(), feature_level: 1 };
     world.propose(Command::DescribePeer { peer: PeerId(peer), facts }).outcome.unwrap();
     names(world, Millis(0))
 }

@@ -11,8 +11,8 @@ use history::{NAMES, action, perform, settled_world, steer, world_with_group};
 use proptest::prelude::*;
 use rollcall_ident::Millis;
 use rollcall_rollout::{
-    Amount, Command, GroupPatch, Health, HistoryRecord, Phase, PolicyPatch, RolloutStatus, RolloutVerb, State, Step,
-    Subject, explain, plan, preview,
+    Amount, Command, GroupPatch, Health, HistoryRecord, Phase, PolicyPatch, Rollout, RolloutStatus, RolloutVerb, State,
+    Step, Subject, explain, plan, preview,
 };
 use support::{group, release};
 
@@ -28,9 +28,23 @@ fn assert_lawful(before: &State, after: &State) {
             assert!(step.attempt >= was.attempt, "{} {}: its attempts fell", rollout.id, step.node);
             let stood_still = step.fence == was.fence && !was.phase.holds_token() && was.phase != Phase::Failed;
             assert!(!step.phase.holds_token() || !stood_still, "{} {} is down without a grant", rollout.id, step.node);
+            if step.phase == Phase::Succeeded && was.phase != Phase::Succeeded {
+                assert_proved(after, rollout, step);
+            }
         }
     }
     assert!(before.clock() <= after.clock());
+}
+
+/// Who has just succeeded is there and well, in the process that was proved, on the release that the step leads to.
+fn assert_proved(after: &State, rollout: &Rollout, step: &Step) {
+    let node = after.nodes().get(&step.node).unwrap();
+    let service = &node.services[&rollout.group];
+    assert!(node.session().is_some(), "{} {} succeeded while it was away", rollout.id, step.node);
+    assert_eq!(service.instance, step.instance, "{} {}: another process was proved", rollout.id, step.node);
+    assert_eq!(service.release.as_ref(), Some(rollout.target_of(step)));
+    let on_warning = after.groups().get(&rollout.group).unwrap().policy.on_warning;
+    assert!(node.health_of(service).is_good(on_warning), "{} {} succeeded {}", rollout.id, step.node, service.health);
 }
 
 /// The audit chain goes on by the record of each entry that did something, and by nothing else (I-18).

@@ -45,7 +45,8 @@ fn world_with_peers() -> (World, [PeerId; 3]) {
         }
     }
     for (peer, name) in peers.into_iter().zip(NAMES) {
-        let facts = PeerFacts { machine_id: format!("machine of {name}"), version: "0.1.0".to_owned() };
+        let facts =
+            PeerFacts { machine_id: format!("machine of {name}"), version: "0.1.0".to_owned(), feature_level: 1 };
         world.propose(Command::DescribePeer { peer, facts }).outcome.unwrap();
     }
     note(&mut world, peers, 0, [PeerStanding::CaughtUp; 3]);

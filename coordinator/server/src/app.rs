@@ -133,7 +133,11 @@ impl App {
         let clock = ClusterClock::default();
         let api = Api::new(peer.clone(), clock.clone(), stopping.clone());
         let sessions = Sessions::start(peer.running(), stopping.clone());
-        let facts = PeerFacts { machine_id: config.machine_id, version: env!("CARGO_PKG_VERSION").to_owned() };
+        let facts = PeerFacts {
+            machine_id: config.machine_id,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            feature_level: rollcall_rollout::LEVEL,
+        };
         tokio::spawn(once_running(peer.running(), facts, stopping.clone(), clock.clone()));
         let router = services(&peer, &api, &sessions)?;
         let incoming = TcpIncoming::from(grpc_listener).with_nodelay(Some(true));

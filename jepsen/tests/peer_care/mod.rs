@@ -37,13 +37,22 @@ impl Machine {
         self.start_with(programs, &[]);
     }
 
-    /// Starts its peer and waits until it listens.
-    pub fn start_with(&mut self, programs: &Binaries, more: &[&str]) {
+    /// Starts its peer, whatever becomes of it.
+    pub fn launch(&mut self, programs: &Binaries) {
+        self.process = Some(self.spawn(programs, &[]));
+    }
+
+    fn spawn(&self, programs: &Binaries, more: &[&str]) -> Process {
         assert!(self.process.is_none(), "it runs already");
         let dir = self.dir.to_str().unwrap();
         let mut arguments = vec!["--data-dir", dir, "--grpc", &self.grpc, "--http", &self.http];
         arguments.extend(more);
-        let mut process = Process::start(&programs.coordinator, &arguments, &self.log).unwrap();
+        Process::start(&programs.coordinator, &arguments, &self.log).unwrap()
+    }
+
+    /// Starts its peer and waits until it listens.
+    pub fn start_with(&mut self, programs: &Binaries, more: &[&str]) {
+        let mut process = self.spawn(programs, more);
         eventually("it listens", || {
             assert_eq!(process.ended(), None, "{}", self.log_text());
             std::net::TcpStream::connect(&self.grpc).ok()

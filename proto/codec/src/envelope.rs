@@ -132,6 +132,17 @@ pub fn open<T: Decode<()>>(kind: Kind, bytes: &[u8]) -> Result<T, CodecError> {
     Ok(value)
 }
 
+/// Decodes the value that the body of an envelope begins with, whatever is behind it: what a newer version has written may
+/// begin with something that this one knows.
+///
+/// # Errors
+/// [`CodecError`]: damage, another kind, a newer version, or another beginning.
+pub fn open_beginning<T: Decode<()>>(kind: Kind, bytes: &[u8]) -> Result<T, CodecError> {
+    let body = decode_envelope(kind, bytes)?.body;
+    let decoded = bincode::decode_from_slice(body, CONFIG);
+    decoded.map(|(value, _)| value).map_err(|error| CodecError::Malformed(error.to_string()))
+}
+
 /// Over the fields that matter and the body, so that a flipped bit in either is found.
 fn checksum(kind: Kind, length: u32, body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();

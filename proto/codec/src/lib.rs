@@ -17,7 +17,9 @@
 mod envelope;
 
 pub use bincode::*;
-pub use envelope::{Envelope, HEADER_BYTES, Kind, MAX_BODY_BYTES, decode_envelope, encode_envelope, open, seal};
+pub use envelope::{
+    Envelope, HEADER_BYTES, Kind, MAX_BODY_BYTES, decode_envelope, encode_envelope, open, open_beginning, seal,
+};
 
 /// What can be wrong with bytes that should have been a value.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]

@@ -90,7 +90,10 @@ async fn apply(file: &std::path::Path, write: WriteArgs, app: &App) -> Outcome {
     let response = app.client.call(request, async |channel, request| groups(channel).apply(request).await).await?;
     let group = response.group.ok_or_else(|| Failure::incomplete_answer("the group"))?;
     let view = At { revision: response.revision, item: GroupView::from(group) };
-    let line = format!("group {} applied at revision {}", view.item.name, view.revision);
+    let mut line = format!("group {} applied at revision {}", view.item.name, view.revision);
+    if !response.started_rollout_id.is_empty() {
+        line.push_str(&format!("; it started rollout {}", response.started_rollout_id));
+    }
     app.output.show_change(&view, &line)?;
     Ok(Exit::Done)
 }

@@ -59,7 +59,9 @@ fn peers_table(page: &Page, peers: &[PeerView]) -> String {
             column(reachable, Tone::of(reachable)),
             column(peer.last_heard_ms.map_or(NONE.to_owned(), |ms| format!("{} ago", millis(ms))), Tone::Plain),
             column(peer.matched_revision.map_or(NONE.to_owned(), |revision| revision.to_string()), Tone::Plain),
+            column(or_none(peer.version.as_deref()), Tone::Plain),
+            column(peer.feature_level.map_or(NONE.to_owned(), |level| level.to_string()), Tone::Plain),
         ]
     });
-    table(page, ["PEER", "ADDRESS", "ROLE", "STATE", "HEARD", "HOLDS UP TO"], rows)
+    table(page, ["PEER", "ADDRESS", "ROLE", "STATE", "HEARD", "HOLDS UP TO", "VERSION", "KNOWS LEVEL"], rows)
 }

@@ -36,6 +36,10 @@ pub struct PeerView {
     pub reachable: bool,
     pub matched_revision: Option<u64>,
     pub last_heard_ms: Option<u64>,
+    /// Of its binary; none: it hasn't said yet.
+    pub version: Option<String>,
+    /// The highest that it knows.
+    pub feature_level: Option<u32>,
 }
 
 /// What a change of the peers left.
@@ -76,6 +80,8 @@ impl From<v1::Peer> for PeerView {
             reachable: peer.reachable,
             matched_revision: peer.matched_revision,
             last_heard_ms: peer.last_heard_ms,
+            version: empty_as_none(peer.version),
+            feature_level: Some(peer.feature_level).filter(|level| *level > 0),
         }
     }
 }

@@ -143,7 +143,10 @@ impl GroupService for Service {
     async fn apply(&self, request: Request<ApplyGroupRequest>) -> Result<Response<ApplyGroupResponse>, Status> {
         let request = request.into_inner();
         self.0.lock().unwrap().specs.extend(request.spec);
-        self.write(request.options, ApplyGroupResponse { revision: REVISION, group: Some(samples::group()) })
+        self.write(
+            request.options,
+            ApplyGroupResponse { revision: REVISION, group: Some(samples::group()), started_rollout_id: String::new() },
+        )
     }
 
     async fn get(&self, _: Request<GetGroupRequest>) -> Result<Response<GetGroupResponse>, Status> {

@@ -448,6 +448,8 @@ pub fn peers() -> Vec<Peer> {
         reachable,
         matched_revision: Some(REVISION),
         last_heard_ms: (!leader).then_some(40),
+        version: "0.1.0".to_owned(),
+        feature_level: 1,
     };
     vec![peer(1, true, true), peer(2, false, true), peer(3, false, false)]
 }

@@ -3,6 +3,7 @@
 use rollcall_ident::{ChannelName, ClusterId, PeerId};
 
 use super::Transition;
+use crate::level::who_lags;
 use crate::state::{Channel, Peer};
 use crate::{Event, Rejection, Reply};
 
@@ -19,6 +20,32 @@ impl Transition<'_> {
         let stable: ChannelName = FIRST_CHANNEL.parse().expect("a well-formed name");
         self.state.channels.insert(stable.clone(), Channel::new(stable, self.revision));
         self.emit(Event::ClusterInitialized { cluster_id });
+        Ok(Reply::Done)
+    }
+
+    /// All behave by the next level from here on, and nobody who doesn't know it takes part any more.
+    pub(super) fn raise_feature_level(&mut self, level: u32) -> Result<Reply, Rejection> {
+        let current = self.state.feature_level;
+        if level != current + 1 {
+            return Err(Rejection::AlreadySo(format!(
+                "the cluster is at feature level {current}; it rises one by one"
+            )));
+        }
+        if let Some((peer, known)) = who_lags(self.state, level) {
+            return Err(Rejection::PeerLacksLevel { peer, known: known.unwrap_or_default(), level });
+        }
+        self.state.feature_level = level;
+        self.emit(Event::FeatureLevelRaised { level });
+        Ok(Reply::Done)
+    }
+
+    #[cfg(feature = "next-level")]
+    pub(super) fn try_level(&mut self) -> Result<Reply, Rejection> {
+        let level = self.state.feature_level;
+        if level < crate::LEVEL {
+            return Err(Rejection::AlreadySo(format!("the cluster is at feature level {level}")));
+        }
+        self.emit(Event::LevelTried { level });
         Ok(Reply::Done)
     }
 

@@ -20,6 +20,7 @@ mod index;
 mod member;
 mod operator;
 mod peers;
+mod proof;
 mod recovery;
 mod replace;
 mod rollout;
@@ -198,6 +199,9 @@ impl Transition<'_> {
             Command::RevokeToken { node, force } => self.revoke_token(*node, *force),
             Command::ReplaceNode { old, new, force } => self.replace_node(*old, *new, *force),
             Command::DescribePeer { peer, facts } => self.describe_peer(*peer, facts),
+            Command::RaiseFeatureLevel { level } => self.raise_feature_level(*level),
+            #[cfg(feature = "next-level")]
+            Command::TryLevel => self.try_level(),
             Command::NotePeers { leader, standings } => self.note_peers(*leader, standings),
         }
     }

@@ -16,7 +16,7 @@ impl Transition<'_> {
             return Ok(Reply::Done);
         }
         peer.facts = Some(facts.clone());
-        let PeerFacts { machine_id, version } = facts.clone();
+        let PeerFacts { machine_id, version, .. } = facts.clone();
         self.emit(Event::PeerDescribed { peer: id, machine_id, version });
         self.find_hosts();
         Ok(Reply::Done)

@@ -7,7 +7,6 @@ use rollcall_ident::{Fence, GroupName, Millis, NodeId, RolloutId};
 
 use super::Transition;
 use crate::gate::{self, Candidate};
-use crate::planted::{Planted, is_planted};
 use crate::state::{DeadlineKey, Instance, PauseCause, Phase, Step, StepFailure, Token, Turn, Way};
 use crate::{Event, Policy, Rejection, Reply, Stamp};
 
@@ -47,6 +46,7 @@ impl Transition<'_> {
         step.instance = None;
         step.healthy_since = None;
         step.is_soaked = false;
+        step.is_finishing = false;
         step.reboots = 0;
         step.timings = None;
         let name = self.state.name_of(node);
@@ -222,52 +222,6 @@ impl Transition<'_> {
         } else {
             self.observe_health(id, node);
         }
-    }
-
-    /// INVARIANT I-05: the soak counts only while the *new* process reports the target and is healthy; any bad sample
-    /// begins it again.
-    pub(super) fn observe_health(&mut self, id: RolloutId, node: NodeId) {
-        let Some(rollout) = self.state.rollouts.get(&id) else { return };
-        let Some(candidate) = Candidate::new(self.state, rollout, node) else { return };
-        let (step, service, policy) = (candidate.step, candidate.service, &candidate.group.policy);
-        if step.phase != Phase::Verifying || step.is_soaked {
-            return;
-        }
-        let is_good = candidate.node.health_of(service).is_good(policy.on_warning)
-            && service.instance.is_some()
-            && service.instance == step.instance
-            && service.release.as_ref() == Some(rollout.target_of(step))
-            && candidate.node.session().is_some();
-        let key = DeadlineKey::MinHealthyTime(id, node);
-        let soaked_at = self.clock() + policy.min_healthy_time;
-        let now = self.now;
-        match (is_good, step.healthy_since) {
-            (true, None) => {
-                self.step_mut(id, node).healthy_since = Some(now);
-                self.state.deadlines.set(key, soaked_at);
-            }
-            (false, Some(_)) if !is_planted(Planted::SoakGoesOn) => {
-                self.step_mut(id, node).healthy_since = None;
-                self.state.deadlines.clear(&key);
-            }
-            (true, Some(_)) | (false, _) => {}
-        }
-    }
-
-    /// The soak is complete: the agent is told to finish.
-    pub(super) fn note_soaked(&mut self, id: RolloutId, node: NodeId) {
-        self.state.deadlines.clear(&DeadlineKey::HealthyDeadline(id, node));
-        self.step_mut(id, node).is_soaked = true;
-        let Some(rollout) = self.state.rollouts.get_mut(&id) else { return };
-        let group = rollout.group.clone();
-        let name = self.state.name_of(node);
-        self.touch(&group);
-        self.emit(Event::StepSoaked { rollout: id, group, node, name });
-    }
-
-    /// Ends a verification that nobody waits for any more.
-    pub(super) fn end_unproved(&mut self, id: RolloutId, node: NodeId, reason: String, detail: String) {
-        self.fail_step(id, node, StepFailure { phase: Phase::Verifying, reason, detail, output: String::new() });
     }
 
     /// # Panics

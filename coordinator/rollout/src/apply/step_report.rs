@@ -159,11 +159,11 @@ impl Transition<'_> {
             }
             StepEvent::Finished { timings } => {
                 let step = self.step_mut(id, node);
-                if phase != Phase::Verifying || !step.is_soaked {
+                if phase != Phase::Verifying || !step.is_finishing {
                     return Err(refused());
                 }
                 step.timings = Some(*timings);
-                self.enter(id, node, Phase::Succeeded);
+                self.succeed_if_proved(id, node);
                 Ok(())
             }
             StepEvent::TurnedBack => self.note_turned_back(id, node, phase, turn).ok_or_else(refused),

@@ -84,6 +84,10 @@ impl fmt::Display for Event {
             Self::StepEntered { name, phase, .. } => write!(f, "{name} {phase}"),
             Self::StepTurned { name, turn, .. } => write!(f, "{name} turned: {turn}"),
             Self::StepSoaked { name, .. } => write!(f, "{name} stayed healthy for min_healthy_time"),
+            Self::FeatureLevelRaised { level } => write!(f, "the cluster behaves by feature level {level} from now on"),
+            #[cfg(feature = "next-level")]
+            Self::LevelTried { level } => write!(f, "feature level {level} was tried"),
+            Self::StepSoakLost { name, detail, .. } => write!(f, "{name} has to prove its health once more: {detail}"),
             Self::StepFailed { name, phase, reason, detail, .. } => {
                 write!(f, "{name} failed while {phase}: {reason}: {detail}")
             }

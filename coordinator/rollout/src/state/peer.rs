@@ -30,6 +30,8 @@ pub struct PeerFacts {
     pub machine_id: String,
     /// Version of its binary.
     pub version: String,
+    /// The highest feature level that it knows.
+    pub feature_level: u32,
 }
 
 /// How a peer does in its cluster. It is kept in the log because a majority of those who are well is what a step on a

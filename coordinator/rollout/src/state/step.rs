@@ -40,15 +40,18 @@ pub struct Step {
     pub instance: Option<Instance>,
     /// Since when the new process has been healthy without one bad sample.
     pub healthy_since: Option<Stamp>,
-    /// The new process has been healthy for long enough.
+    /// The new process has been healthy for long enough, and still is.
     pub is_soaked: bool,
+    /// Its soak was complete once in this attempt: the agent was told to finish. What it starts from then on, after a crash
+    /// in its last hook, is known by its status alone.
+    pub is_finishing: bool,
     /// How often the machine came back with another boot id in this attempt.
     pub reboots: u32,
     /// Why it failed last.
     pub failure: Option<StepFailure>,
     /// Each phase with its attempt and the moment of its beginning. BOUND: cut from the front at 64 records.
     pub history: Vec<(Phase, u32, Stamp)>,
-    /// What the node measured.
+    /// What the node measured, from the end of its last hook on.
     pub timings: Option<StepTimings>,
     /// Its place in the queue, as [`crate::Rollout::queue`] has it.
     pub(crate) rank: Option<Rank>,
@@ -74,6 +77,7 @@ impl Step {
             instance: None,
             healthy_since: None,
             is_soaked: false,
+            is_finishing: false,
             reboots: 0,
             failure: None,
             history: vec![(Phase::Queued, 0, at)],

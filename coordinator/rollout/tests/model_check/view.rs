@@ -33,7 +33,7 @@ pub fn of(world: &World) -> String {
         }
     }
     for machine in world.machines.values() {
-        write!(out, "\n{}", machine.connected).unwrap();
+        write!(out, "\n{} {:?}", machine.connected, machine.finished.and_then(|fence| ranks.get(&fence.0))).unwrap();
         for service in machine.services.values() {
             let instance = service.instance.as_ref().map(|instance| &instance.release);
             write!(out, " {:?} {instance:?} {}", service.release, service.health).unwrap();
@@ -66,12 +66,13 @@ fn rollout_view(out: &mut String, rollout: &Rollout, ranks: &BTreeMap<u64, usize
     let unchanged: Vec<_> = rollout.unchanged.keys().collect();
     write!(out, " {queue:?} {unchanged:?}").unwrap();
     for step in rollout.steps.values() {
-        let Step { node, phase, way, origin, is_disturbed, batch, skipped, turn, is_soaked, reboots, .. } = step;
+        let Step { node, phase, way, origin, is_disturbed, batch, skipped, turn, reboots, .. } = step;
+        let proof = (step.is_soaked, step.is_finishing, step.timings.is_some());
         let fence = step.fence.and_then(|fence| ranks.get(&fence.0));
         let (healthy, failed) = (step.healthy_since.is_some(), step.failures.min(2));
         write!(
             out,
-            "\n {node} {phase} {way} {origin:?} {is_disturbed} {batch:?} {skipped:?} {turn:?} {is_soaked} {reboots} \
+            "\n {node} {phase} {way} {origin:?} {is_disturbed} {batch:?} {skipped:?} {turn:?} {proof:?} {reboots} \
              {fence:?} {healthy} {failed} {}",
             step.failure.is_some()
         )

@@ -88,7 +88,8 @@ pub fn node(world: &mut World, words: &[&str]) -> Option<Applied> {
         ["add-peer", address] => world.propose(Command::AddPeer { address: address.to_owned() }),
         ["remove-peer", id] => world.propose(Command::RemovePeer { peer: peer(id) }),
         ["peer", id, "on", name] => {
-            let facts = PeerFacts { machine_id: format!("machine of {name}"), version: "0.1.0".to_owned() };
+            let facts =
+                PeerFacts { machine_id: format!("machine of {name}"), version: "0.1.0".to_owned(), feature_level: 1 };
             world.propose(Command::DescribePeer { peer: peer(id), facts })
         }
         ["leads", id, ref others @ ..] => {

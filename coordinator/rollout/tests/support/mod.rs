@@ -10,7 +10,7 @@ pub mod docs;
 use std::collections::BTreeMap;
 
 use rollcall_ident::{
-    BootId, ClusterId, ClusterTime, Digest, GroupName, Millis, NodeId, NodeName, PeerId, ReleaseIdent, Revision,
+    BootId, ClusterId, ClusterTime, Digest, Fence, GroupName, Millis, NodeId, NodeName, PeerId, ReleaseIdent, Revision,
     SessionEpoch, WallTime,
 };
 use rollcall_rollout::{
@@ -45,6 +45,8 @@ pub struct Machine {
     pub connected: bool,
     pub services: BTreeMap<GroupName, Service>,
     next_pid: u32,
+    /// The step whose last hook has ended.
+    pub finished: Option<Fence>,
 }
 
 /// One service of a machine.
@@ -170,6 +172,7 @@ impl World {
             connected: false,
             services: BTreeMap::from([(group, Service::fresh())]),
             next_pid: 100,
+            finished: None,
         });
         machine.connected = true;
         let hello = self.hello(name);
@@ -342,7 +345,14 @@ impl World {
             (_, Phase::Granted) => self.report_step(name, StepEvent::Accepted),
             (_, Phase::Preparing) => self.report_step(name, StepEvent::Prepared),
             (Go::Drain, _) => self.report_step(name, StepEvent::Drained),
-            (Go::Finish, _) => self.report_step(name, StepEvent::Finished { timings: Default::default() }),
+            // What a crash took down is started again, as it is the step's own release.
+            (Go::Finish, _) if self.service(name).instance.is_none() => {
+                self.start_process(name, &order.to);
+                Ok(())
+            }
+            (Go::Finish, _) if self.machine(name).finished.replace(order.fence) != Some(order.fence) => {
+                self.report_step(name, StepEvent::Finished { timings: Default::default() })
+            }
             (_, Phase::Stopping) => {
                 self.stop_process(name);
                 self.report_step(name, StepEvent::Stopped { killed: false })
@@ -362,7 +372,7 @@ impl World {
                 self.service(name).health = wanted;
                 self.report_status(name)
             }
-            (Go::Prepare | Go::Replace, phase) => panic!("{name}: an order in phase {phase}"),
+            (Go::Prepare | Go::Replace | Go::Finish, phase) => panic!("{name}: an order in phase {phase}"),
         };
         done.unwrap();
         true

@@ -1,14 +1,16 @@
 //! Peers.
 
 use rollcall_proto::v1;
+use rollcall_rollout::State;
 
 use crate::raft::MemberStatus;
 
 /// BOUND: silence after which a peer doesn't count as alive: longer than any election.
 const ALIVE_MS: u64 = 2_000;
 
-/// A peer.
-pub fn peer(member: &MemberStatus) -> v1::Peer {
+/// A peer, and what it has said of itself.
+pub fn peer(member: &MemberStatus, state: &State) -> v1::Peer {
+    let facts = state.peers().get(&member.peer).and_then(|peer| peer.facts.clone());
     v1::Peer {
         peer_id: member.peer.0,
         address: member.address.clone(),
@@ -17,6 +19,8 @@ pub fn peer(member: &MemberStatus) -> v1::Peer {
         reachable: is_alive(member),
         matched_revision: member.matched.map(|revision| revision.0),
         last_heard_ms: member.last_heard_ms,
+        version: facts.as_ref().map(|facts| facts.version.clone()).unwrap_or_default(),
+        feature_level: facts.map_or(0, |facts| facts.feature_level),
     }
 }
 

@@ -106,6 +106,7 @@ pub fn refused(rejection: &Rejection) -> Status {
         | Rejection::NoToken(_)
         | Rejection::RevokeNeedsForce { .. }
         | Rejection::NotSettled(_)
+        | Rejection::PeerLacksLevel { .. }
         | Rejection::StepNotSkippable { .. } => Code::FailedPrecondition,
     };
     let mut details = ErrorDetails::with_error_info(rejection.name(), DOMAIN, HashMap::new());
@@ -164,6 +165,7 @@ pub fn not_changed(error: &MembershipError) -> Status {
         MembershipError::WasRemoved { .. } => (Code::FailedPrecondition, "peer_was_removed"),
         MembershipError::LostDisk { .. } => (Code::FailedPrecondition, "peer_lost_its_disk"),
         MembershipError::Unreachable { .. } => (Code::FailedPrecondition, "peer_unreachable"),
+        MembershipError::TooOld { .. } => (Code::FailedPrecondition, "peer_too_old"),
         MembershipError::BadAddress { .. } => (Code::InvalidArgument, "bad_address"),
         MembershipError::NoSuchPeer { .. } => (Code::NotFound, "unknown_peer"),
         MembershipError::LastVoter { .. } => (Code::FailedPrecondition, "last_voter"),

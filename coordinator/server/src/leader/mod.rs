@@ -1,5 +1,5 @@
 //! What only the leader does: plan, let deadlines fire, look after sessions whose host is gone, tell how the voters do,
-//! and hand leadership over where its own machine is next.
+//! raise the feature level once all peers know the next one, and hand leadership over where its own machine is next.
 //!
 //! # Invariants
 //! - Nothing here decides: it proposes, and `apply` checks. A leader that has been deposed without knowing can be slow,
@@ -8,6 +8,7 @@
 
 mod hand_over;
 mod host_watch;
+mod level_watch;
 mod peer_watch;
 mod planner;
 mod ticker;
@@ -39,6 +40,7 @@ pub async fn lead(consensus: Consensus, stopping: CancellationToken) {
             work.spawn(ticker::run(consensus.clone()));
             work.spawn(host_watch::run(consensus.clone()));
             work.spawn(peer_watch::run(consensus.clone()));
+            work.spawn(level_watch::run(consensus.clone()));
             work.spawn(hand_over::run(consensus.clone()));
         }
         let goes_on = tokio::select! {

@@ -222,6 +222,19 @@ pub enum MembershipError {
         /// What happened.
         what: String,
     },
+    /// What answers there is of an older release than the cluster has agreed on.
+    #[error(
+        "the peer at {address} knows feature levels up to {known}, and this cluster is at {level}: start the release \
+         there that the other peers run, and add it again"
+    )]
+    TooOld {
+        /// Where.
+        address: String,
+        /// The highest level that it knows.
+        known: u32,
+        /// The level of the cluster.
+        level: u32,
+    },
     /// The address isn't one.
     #[error("{address:?} is not an address: {expected}")]
     BadAddress {

@@ -68,7 +68,7 @@ impl Peer {
         for address in others {
             let unreachable = |what| MembershipError::Unreachable { address: address.clone(), what };
             let client = clients.to(wire::ANYBODY, address).map_err(unreachable)?;
-            match identify(&client).await.map_err(unreachable)? {
+            match identify(&client).await.map_err(unreachable)?.known_as {
                 None => {}
                 // It was taken in before the making was interrupted.
                 Some((theirs, _)) if theirs == me.cluster => {}

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use rollcall_ident::{ClusterId, PeerId};
 use tokio::time::{Instant, sleep};
 
 use super::client::{Lane, PeerClient};
-use super::wire::{BodyV1, ReplyV1};
+use super::wire::{BodyV1, IdentityV1, ReplyV1};
 
 /// BOUND: for a peer to say who it is.
 const ASK: Duration = Duration::from_secs(2);
@@ -17,8 +16,8 @@ const ARRIVES: Duration = Duration::from_secs(5);
 /// Between two tries to connect to a peer that doesn't listen yet.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// The identity of the peer behind `client`; none: it is blank. An error says in words why there is no answer.
-pub(super) async fn identify(client: &PeerClient) -> Result<Option<(ClusterId, PeerId)>, String> {
+/// The identity of the peer behind `client`. An error says in words why there is no answer.
+pub(super) async fn identify(client: &PeerClient) -> Result<IdentityV1, String> {
     let deadline = Instant::now() + ARRIVES;
     loop {
         match client.call(Lane::Control, BodyV1::Identify, ASK).await {

@@ -22,7 +22,7 @@ use super::api::{Leadership, MemberStatus, MembershipError, Origin, ProposeError
 use super::client::{CallError, Lane, check_address};
 use super::consensus::{Consensus, Inner};
 use super::identify::identify;
-use super::wire::{self, BodyV1, ChangeV1, RefusalV1, ReplyV1};
+use super::wire::{self, BodyV1, ChangeV1, IdentityV1, RefusalV1, ReplyV1};
 use crate::storage::Identity;
 use crate::storage::types::{PeerNode, TypeConfig};
 
@@ -148,7 +148,13 @@ impl Consensus {
         let _one_at_a_time = self.inner.changing.try_lock().map_err(|_| MembershipError::InProgress)?;
         self.settle_membership().await?;
         let found = self.identify(address).await?;
-        let peer = match found {
+        let level = self.state().state.feature_level();
+        if found.feature_level < level {
+            let address = address.to_owned();
+            return Err(MembershipError::TooOld { address, known: found.feature_level, level });
+        }
+        let known_as = found.known_as.map(|(cluster, peer)| Identity { cluster, peer });
+        let peer = match known_as {
             Some(identity) => self.known_peer(address, identity)?,
             None => self.register(address, &origin).await?,
         };
@@ -160,11 +166,10 @@ impl Consensus {
     }
 
     /// Who answers at `address`.
-    async fn identify(&self, address: &str) -> Result<Option<Identity>, MembershipError> {
+    async fn identify(&self, address: &str) -> Result<IdentityV1, MembershipError> {
         let unreachable = |what| MembershipError::Unreachable { address: address.to_owned(), what };
         let client = self.inner.addresses.client_at(wire::ANYBODY, address).map_err(unreachable)?;
-        let found = identify(&client).await.map_err(unreachable)?;
-        Ok(found.map(|(cluster, peer)| Identity { cluster, peer }))
+        identify(&client).await.map_err(unreachable)
     }
 
     /// A peer that has an identity already may go on where it stood, if it is one of ours.

@@ -16,7 +16,9 @@ use super::api::{NotProposed, ReadError};
 use super::consensus::Consensus;
 use super::peer::{JoinError, Peer};
 use super::read::confirm_here;
-use super::wire::{self, AppendV1, AppendedV1, BodyV1, ProposedV1, RefusalV1, ReplyV1, RequestV1};
+use super::wire::{
+    self, AppendV1, AppendedV1, BodyV1, IdentityV1, ProposedV1, RefusalV1, ReplyV1, RequestHeadV1, RequestV1,
+};
 use crate::storage::types::TypeConfig;
 use crate::storage::{LogIdV1, SnapshotReceiver};
 
@@ -46,7 +48,10 @@ impl Receiver {
     pub(super) async fn answer(&self, frame: &[u8]) -> Result<ReplyV1, Status> {
         let request = open(frame)?;
         match request.body {
-            BodyV1::Identify => Ok(ReplyV1::Identity(self.peer.consensus().map(|c| (c.cluster_id(), c.peer_id())))),
+            BodyV1::Identify => Ok(ReplyV1::Identity(IdentityV1 {
+                known_as: self.peer.consensus().map(|consensus| (consensus.cluster_id(), consensus.peer_id())),
+                feature_level: rollcall_rollout::LEVEL,
+            })),
             BodyV1::Join => Ok(match self.peer.join(request.cluster, request.to).await {
                 Ok(()) => ReplyV1::Joined,
                 Err(JoinError::Refused(refusal)) => self.refuse(&request, refusal),
@@ -150,12 +155,29 @@ impl Receiver {
     }
 
     fn admit_append(&self, frame: &[u8]) -> Result<(Consensus, AppendEntriesRequest<TypeConfig>), ReplyV1> {
-        let request = open(frame).map_err(|status| ReplyV1::Failed(status.message().to_owned()))?;
+        let request = open(frame).map_err(|status| {
+            self.give_up_if_too_old(frame);
+            ReplyV1::Failed(status.message().to_owned())
+        })?;
         let consensus = self.admit(&request).map_err(|refusal| self.refuse(&request, refusal))?;
         match request.body {
             BodyV1::Append(append) => append.try_into().map(|append| (consensus, append)).map_err(ReplyV1::Failed),
             _ => Err(ReplyV1::Failed(String::from("only appends go into a stream of appends"))),
         }
+    }
+
+    /// INVARIANT: an entry that this build doesn't know ends it, and isn't skipped. Its leader has checked who knows what
+    /// before it was written, so this peer was put back to an older release while it was away.
+    fn give_up_if_too_old(&self, frame: &[u8]) {
+        let Some(RequestHeadV1 { cluster, from, to }) = wire::not_understood(frame) else { return };
+        let Ok(consensus) = self.admit(&RequestV1 { cluster, from, to, body: BodyV1::Members }) else { return };
+        let why = format!(
+            "peer {from} sends entries that this binary ({}, feature level {}) doesn't know: the cluster runs a newer \
+             release. Start this peer with it; its data is as it was",
+            env!("CARGO_PKG_VERSION"),
+            rollcall_rollout::LEVEL,
+        );
+        consensus.inner.fatal.send_replace(Some(why));
     }
 
     /// Receives a snapshot and installs it.

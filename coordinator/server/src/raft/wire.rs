@@ -41,6 +41,14 @@ pub(super) struct RequestV1 {
     pub body: BodyV1,
 }
 
+/// What every [`RequestV1`] begins with.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) struct RequestHeadV1 {
+    pub cluster: ClusterId,
+    pub from: PeerId,
+    pub to: PeerId,
+}
+
 /// What a message says.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub(super) enum BodyV1 {
@@ -116,7 +124,7 @@ pub(super) enum ReplyV1 {
         vote: VoteV1,
     },
     TransferLeader(TransferLeaderReplyV1),
-    Identity(Option<(ClusterId, PeerId)>),
+    Identity(IdentityV1),
     Joined,
     Proposed(ProposedV1),
     ReadIndex(Result<Revision, ReadError>),
@@ -127,6 +135,15 @@ pub(super) enum ReplyV1 {
     Failed(String),
     Checkup(Box<Checkup>),
     Process(ProcessId),
+}
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(super) struct IdentityV1 {
+    /// None: it is blank.
+    pub known_as: Option<(ClusterId, PeerId)>,
+    /// The highest feature level that it knows.
+    pub feature_level: u32,
 }
 
 /// Why a message was not even looked at. Whoever is refused has the wrong peer, or is wrong itself.
@@ -210,6 +227,12 @@ pub(super) fn open<T: Decode<()>>(frame: &[u8]) -> Result<T, CodecError> {
     bincode::open(Kind::PEER_MESSAGE, frame)
 }
 
+/// Who says what this version doesn't understand to whom, where that is so: the message came whole.
+pub(super) fn not_understood(frame: &[u8]) -> Option<RequestHeadV1> {
+    let is_whole = matches!(open::<RequestV1>(frame), Err(CodecError::Malformed(_)));
+    is_whole.then(|| bincode::open_beginning(Kind::PEER_MESSAGE, frame).ok()).flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use rollcall_ident::WallTime;
@@ -264,6 +287,18 @@ mod tests {
         for (frame, expected) in golden {
             assert_eq!(hex(&frame), expected);
         }
+    }
+
+    #[test]
+    fn who_says_what_is_not_understood_is_known() {
+        let head = RequestHeadV1 { cluster: ClusterId([0xAB; 16]), from: PeerId(1), to: PeerId(3) };
+        let from_a_newer_version: Bytes = bincode::seal(Kind::PEER_MESSAGE, &(head.clone(), 99_u8)).into();
+        assert_eq!(not_understood(&from_a_newer_version), Some(head.clone()));
+        let mut damaged = from_a_newer_version.to_vec();
+        *damaged.last_mut().unwrap() ^= 1;
+        assert_eq!(not_understood(&damaged), None);
+        let RequestHeadV1 { cluster, from, to } = head;
+        assert_eq!(not_understood(&seal(&RequestV1 { cluster, from, to, body: BodyV1::Join })), None);
     }
 
     #[test]

@@ -29,8 +29,12 @@ impl ClusterService for Clusters {
         let made = tokio::spawn(async move { peer.init_cluster(&peers, origin).await });
         let made = made.await.map_err(|error| Status::internal(error.to_string()))?;
         let cluster_id = made.map_err(|error| convert::not_changed(&error))?;
-        let members = self.0.consensus()?.members().await;
-        Ok(Response::new(v1::InitClusterResponse { cluster_id: cluster_id.to_string(), peers: peers_of(&members) }))
+        let consensus = self.0.consensus()?;
+        let members = consensus.members().await;
+        Ok(Response::new(v1::InitClusterResponse {
+            cluster_id: cluster_id.to_string(),
+            peers: peers_of(&members, &consensus),
+        }))
     }
 
     async fn status(
@@ -66,7 +70,7 @@ impl ClusterService for Clusters {
             leader_peer_id: leadership.filter(|_| has_leader).map_or(0, |leadership| leadership.peer.0),
             answering_peer_id: consensus.peer_id().0,
             quorum_margin: convert::quorum_margin(&members),
-            peers: peers_of(&members),
+            peers: peers_of(&members, &consensus),
             version,
             snapshot_revision: raft.snapshot.0,
             log_entries: raft.log_entries,
@@ -82,7 +86,7 @@ impl ClusterService for Clusters {
         let added = tokio::spawn(async move { adding.add_peer(&address, origin).await });
         let added = added.await.map_err(|error| Status::internal(error.to_string()))?;
         let PeerId(peer_id) = added.map_err(|error| convert::not_changed(&error))?;
-        Ok(Response::new(v1::AddPeerResponse { peer_id, peers: peers_of(&consensus.members().await) }))
+        Ok(Response::new(v1::AddPeerResponse { peer_id, peers: peers_of(&consensus.members().await, &consensus) }))
     }
 
     async fn remove_peer(
@@ -97,7 +101,7 @@ impl ClusterService for Clusters {
         let removed = tokio::spawn(async move { removing.remove_peer(PeerId(peer_id), origin).await });
         let removed = removed.await.map_err(|error| Status::internal(error.to_string()))?;
         removed.map_err(|error| convert::not_changed(&error))?;
-        Ok(Response::new(v1::RemovePeerResponse { peers: peers_of(&consensus.members().await) }))
+        Ok(Response::new(v1::RemovePeerResponse { peers: peers_of(&consensus.members().await, &consensus) }))
     }
 
     async fn transfer_leader(
@@ -145,6 +149,7 @@ async fn seen_leading(consensus: &Consensus, to: PeerId, call: &Call) -> u64 {
     }
 }
 
-fn peers_of(members: &[MemberStatus]) -> Vec<v1::Peer> {
-    members.iter().map(convert::peer).collect()
+fn peers_of(members: &[MemberStatus], consensus: &Consensus) -> Vec<v1::Peer> {
+    let state = consensus.state().state;
+    members.iter().map(|member| convert::peer(member, &state)).collect()
 }

@@ -1,6 +1,6 @@
 //! `GroupService`.
 
-use rollcall_ident::GroupName;
+use rollcall_ident::{GroupName, RolloutId};
 use rollcall_proto::v1;
 use rollcall_proto::v1::group_service_server::GroupService;
 use rollcall_rollout::{Command, Rejection, State};
@@ -25,7 +25,11 @@ impl GroupService for Groups {
         let written = self.0.write(&call, options, Command::ApplyGroup { patch }).await?;
         // It may have been deleted since a first try that this one repeats.
         let group = written.view.state.groups().get(&name).map(|group| convert::group(&written.view.state, group));
-        Ok(Response::new(v1::ApplyGroupResponse { revision: written.revision.0, group }))
+        // A rollout has the revision that started it as its id.
+        let started = written.view.state.rollouts().get(&RolloutId(written.revision.0));
+        let started = started.filter(|rollout| rollout.group == name).map(|rollout| rollout.id.to_string());
+        let started_rollout_id = started.unwrap_or_default();
+        Ok(Response::new(v1::ApplyGroupResponse { revision: written.revision.0, group, started_rollout_id }))
     }
 
     async fn get(&self, request: Request<v1::GetGroupRequest>) -> Result<Response<v1::GetGroupResponse>, Status> {

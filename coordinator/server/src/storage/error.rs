@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rollcall_rollout::TooOld;
+
 /// Why durable state can't be used. Every case ends the process: a peer without its disk must not take part.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
@@ -95,6 +97,23 @@ pub enum StorageError {
         /// The newest that this binary reads.
         supported: u16,
     },
+    /// Whole, and not to be understood: its checksum is right.
+    #[error(
+        "{} holds what this binary ({version}, feature level {level}) doesn't know ({what}), and is undamaged: another \
+         version of Rollcall wrote it. Start that version, or a newer one",
+        path.display(),
+        version = env!("CARGO_PKG_VERSION"),
+        level = rollcall_rollout::LEVEL
+    )]
+    Unknown {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the decoder says.
+        what: String,
+    },
+    /// The cluster has agreed on more than this binary knows.
+    #[error(transparent)]
+    TooOld(#[from] TooOld),
 }
 
 impl StorageError {
@@ -121,6 +140,7 @@ impl StorageError {
             bincode::CodecError::Version { found, supported, .. } if found != 0 => {
                 Self::Newer { path: path.into(), found, supported }
             }
+            bincode::CodecError::Malformed(what) => Self::Unknown { path: path.into(), what },
             error => Self::damaged(path, error.to_string()),
         }
     }
@@ -130,7 +150,10 @@ impl StorageError {
 impl From<StorageError> for io::Error {
     fn from(error: StorageError) -> Self {
         let kind = match &error {
-            StorageError::Damaged { .. } | StorageError::Newer { .. } => io::ErrorKind::InvalidData,
+            StorageError::Damaged { .. }
+            | StorageError::Newer { .. }
+            | StorageError::Unknown { .. }
+            | StorageError::TooOld(_) => io::ErrorKind::InvalidData,
             StorageError::Full { source, .. }
             | StorageError::ReadOnly { source, .. }
             | StorageError::Io { source, .. } => source.kind(),

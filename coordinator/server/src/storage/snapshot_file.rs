@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bincode::{CodecError, Decode, Encode, HEADER_BYTES, Kind};
 use bytes::Bytes;
 use rollcall_ident::Revision;
-use rollcall_rollout::{ChainHead, ChainedRecord, State};
+use rollcall_rollout::{ChainHead, ChainedRecord, State, check_level};
 
 use super::disk::{LogIdV1, StoredMembershipV1};
 use super::error::{IoContext as _, StorageError};
@@ -119,6 +119,7 @@ impl SnapshotFile {
         let mut next = || sections.next(&self.path);
         let SectionV1::Head(head) = next()? else { return Err(damaged("it doesn't begin with a head")) };
         let SectionV1::State(state) = next()? else { return Err(damaged("no state follows its head")) };
+        check_level(state.feature_level())?;
         let mut found = 0;
         let (pages, history_floor, anchor) = loop {
             match next()? {

@@ -17,6 +17,7 @@ use rollcall_ident::Revision;
 use rollcall_rollout::{Applied, ChainedRecord, State};
 use tokio::sync::watch;
 
+use super::error::StorageError;
 use super::history::History;
 use super::recover::fill_history;
 use super::snapshot_build::SnapshotBuilder;
@@ -137,6 +138,14 @@ impl StateMachine {
     }
 }
 
+/// INVARIANT: an entry that this build doesn't know how to apply ends it, and isn't skipped.
+fn check_level(item: EntryResponder<TypeConfig>) -> io::Result<EntryResponder<TypeConfig>> {
+    if let EntryPayload::Normal(proposal) = &item.0.payload {
+        proposal.0.check_level().map_err(StorageError::from)?;
+    }
+    Ok(item)
+}
+
 fn answer(responder: ApplyResponder<TypeConfig>, applied: Option<Applied>) {
     responder.send(applied);
 }
@@ -158,7 +167,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         while let Some(items) = batches.next().await {
             let (mut batch, mut failure) = (Vec::with_capacity(items.len()), None);
             for item in items {
-                match item {
+                match item.and_then(check_level) {
                     Ok(entry) if failure.is_none() => batch.push(entry),
                     Ok(_) => {}
                     Err(error) => failure = failure.or(Some(error)),

@@ -52,32 +52,35 @@ pub async fn fetch(context: &Arc<ServiceContext>, target: &Target) -> Result<Fet
     }
 }
 
-/// Fetches what the orders name, reports how that went, and tries again what failed.
+/// Fetches what the orders name, reports how that went, once in each session, and tries again what failed.
 pub(super) async fn run_prefetch(
     context: Arc<ServiceContext>,
     mut orders: watch::Receiver<Option<GroupOrders>>,
     journal: Arc<Mutex<Journal>>,
     prefetched: watch::Sender<Option<ReleaseIdent>>,
 ) {
+    let mut sessions = context.node.outbox.sessions();
     loop {
-        let target = orders.borrow_and_update().as_ref().and_then(|orders| orders.prefetch.clone());
+        sessions.mark_unchanged();
+        let target = target_of(&orders.borrow_and_update());
         let work = async {
-            match target {
-                Some(target) => fetch_until_there(&context, &target, &journal, &prefetched).await,
-                None => std::future::pending().await,
+            if let Some(target) = &target {
+                fetch_until_there(&context, target, &journal, &prefetched).await;
+                // The cluster may be another one than was told: recovered, or made of a backup.
+                let _ = sessions.changed().await;
+            } else {
+                std::future::pending().await
             }
         };
         tokio::select! {
-            () = work => if orders.changed().await.is_err() { return },
-            changed = changed_target(&mut orders) => if changed.is_err() { return },
+            () = work => {}
+            changed = orders.wait_for(|orders| target_of(orders) != target) => if changed.is_err() { return },
         }
     }
 }
 
-async fn changed_target(orders: &mut watch::Receiver<Option<GroupOrders>>) -> Result<(), watch::error::RecvError> {
-    let target = |orders: &Option<GroupOrders>| orders.as_ref().and_then(|orders| orders.prefetch.clone());
-    let before = target(&orders.borrow());
-    orders.wait_for(|orders| target(orders) != before).await.map(|_| ())
+fn target_of(orders: &Option<GroupOrders>) -> Option<Target> {
+    orders.as_ref().and_then(|orders| orders.prefetch.clone())
 }
 
 async fn fetch_until_there(

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rollcall_ident::{Digest, Fence, GroupName, ReleaseIdent, RolloutId};
 use rollcall_steps::Milestone;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::service::{Health, ServiceStatus};
 
@@ -79,6 +79,7 @@ struct Entry {
 pub struct Outbox {
     queue: Mutex<Queue>,
     arrived: Notify,
+    sessions: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -151,7 +152,14 @@ impl Outbox {
     /// A new session: whatever wasn't answered is to be sent again.
     pub fn begin_session(&self) {
         self.lock().entries.iter_mut().for_each(|entry| entry.is_sent = false);
+        self.sessions.send_modify(|count| *count += 1);
         self.arrived.notify_one();
+    }
+
+    /// How many sessions there were; changes with each new one. Whoever hosts it, or the cluster behind it, may not know
+    /// what an earlier one was told.
+    pub fn sessions(&self) -> watch::Receiver<u64> {
+        self.sessions.subscribe()
     }
 
     /// A report was answered. Answers to what is obsolete by now are ignored.

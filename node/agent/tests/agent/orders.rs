@@ -151,3 +151,21 @@ async fn a_copied_data_folder_says_the_same_node_at_another_place() {
     assert_eq!(said.hellos[0].node_id, said.hellos[1].node_id);
     assert_ne!(said.hellos[0].identity_locus, said.hellos[1].identity_locus);
 }
+
+#[tokio::test]
+async fn how_fetching_went_is_told_once_in_each_session() {
+    let (_machine, coordinator, _agent) = running(Package::new(1), Package::new(2)).await;
+    let told = |said: &crate::support::Said| {
+        let fetched = said.reports.iter().filter(|it| matches!(it.kind, Some(Reported::Prefetch(_))));
+        fetched.count()
+    };
+    coordinator.order(|orders| orders.prefetch = crate::support::ident(2));
+    coordinator.until("it is told", |said| told(said) == 1).await;
+    // With each phase of a step the orders change, and what is to be fetched stays.
+    coordinator.run_step(2, Some(1), 20).await;
+    assert_eq!(told(&coordinator.said()), 1);
+    // Another peer, or another cluster, may not have heard it.
+    coordinator.stop().await;
+    coordinator.restart().await;
+    coordinator.until("it is told again", |said| told(said) == 2).await;
+}
