@@ -11,6 +11,7 @@
 
 pub mod call;
 pub mod campaign;
+pub mod clock;
 pub mod disk;
 mod faults;
 pub mod judge;

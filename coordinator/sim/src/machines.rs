@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use turmoil::net::TcpStream;
 
 use crate::disk::Disk;
-use crate::judge::Judge;
+use crate::judge::{Judge, Violation};
 use crate::planted::{Planted, is_planted};
 
 /// What the wall clocks show at the beginning: 2026-06-01.
@@ -55,13 +55,19 @@ pub struct Machines {
 struct Inner {
     peers: Vec<PeerMachine>,
     rng: StdRng,
+    /// In this second of time, so many connections were opened.
+    dials: (u64, u32),
 }
+
+/// BOUND: connections that all peers together open in a second: each of 5 has two to each other one, and leaves one that can't
+/// be reached alone for 50 ms at least.
+const DIALS_A_SECOND: u32 = 5 * 4 * 2 * 20;
 
 impl Machines {
     /// These.
     #[must_use]
     pub fn new(peers: Vec<PeerMachine>, seed: u64, judge: Judge) -> Arc<Self> {
-        let inner = Inner { peers, rng: StdRng::seed_from_u64(seed) };
+        let inner = Inner { peers, rng: StdRng::seed_from_u64(seed), dials: (0, 0) };
         Arc::new(Self { inner: Mutex::new(inner), judge })
     }
 
@@ -76,8 +82,23 @@ impl Machines {
 
     /// Does something to the machine of a peer.
     pub fn with<T>(&self, peer: usize, change: impl FnOnce(&mut PeerMachine, &mut StdRng) -> T) -> T {
-        let Inner { peers, rng } = &mut *self.lock();
+        let Inner { peers, rng, .. } = &mut *self.lock();
         change(&mut peers[peer], rng)
+    }
+
+    /// Whoever can't be reached is left alone for a while. Says whether there may be another connection.
+    fn may_dial(&self) -> bool {
+        let second = self.judge.now_ms() / 1_000;
+        let dials = {
+            let mut inner = self.lock();
+            let (known, dials) = inner.dials;
+            inner.dials = (second, if known == second { dials + 1 } else { 1 });
+            inner.dials.1
+        };
+        if dials > DIALS_A_SECOND {
+            self.judge.accuse(Violation::new("A2", format_args!("{dials} connections were opened within a second")));
+        }
+        dials <= DIALS_A_SECOND
     }
 
     /// Does something to the machine on which the caller runs; none: the caller is no peer.
@@ -110,12 +131,19 @@ impl World for Machines {
     }
 
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
-        Box::pin(async move { Ok(Box::new(TcpStream::connect(address).await?) as Box<dyn Connection>) })
+        let may_dial = self.may_dial();
+        Box::pin(async move {
+            if !may_dial {
+                // Or it goes on without time ever passing.
+                std::future::pending::<()>().await;
+            }
+            Ok(Box::new(TcpStream::connect(address).await?) as Box<dyn Connection>)
+        })
     }
 
     fn sync(&self, log: &Path) -> BoxFuture<'static, io::Result<()>> {
         let (name, (takes_ms, outcome)) = {
-            let Inner { peers, rng } = &mut *self.lock();
+            let Inner { peers, rng, .. } = &mut *self.lock();
             let peer = peers.iter_mut().find(|peer| peer.disk.holds(log)).expect("every log lies on a disk of ours");
             (peer.name.clone(), peer.disk.begin_sync(rng))
         };

@@ -21,7 +21,7 @@ use crate::operator::{self, Desk, Stage};
 use crate::schedule::{Event, Fault};
 use crate::setup::{Setup, stream};
 use crate::trace::Trace;
-use crate::{disk, faults, panics, peer};
+use crate::{clock, disk, faults, panics, peer};
 
 /// How far time goes at once: messages arrive, and machines die, between two of these.
 const TICK: Duration = Duration::from_millis(5);
@@ -62,6 +62,7 @@ pub fn run(setup: Setup, without: &BTreeSet<usize>, sinks: Vec<Box<dyn Write + S
         tempfile::Builder::new().prefix("rollcall-sim-").tempdir_in(parent).context("no place for the peers' data")?;
     let judge = Judge::new(Trace::new(sinks), setup.max_unavailable);
     let panicked = panics::catch();
+    clock::stop_for_this_thread();
     let ran = catch_unwind(AssertUnwindSafe(|| Run::new(setup, without, &dir, judge.clone()).to_end()));
     match ran {
         Ok(result) => result?,
