@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::Stream;
 use rollcall_proto::v1::{
     agent_service_server::AgentServiceServer, channel_service_server::ChannelServiceServer,
     cluster_service_server::ClusterServiceServer, event_service_server::EventServiceServer,
@@ -12,13 +13,14 @@ use rollcall_proto::v1::{
     rollout_service_server::RolloutServiceServer, token_service_server::TokenServiceServer,
     window_service_server::WindowServiceServer,
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
-use tonic::transport::server::{Router, TcpIncoming};
+use tonic::transport::server::{Connected, Router, TcpIncoming};
 
 use rollcall_rollout::PeerFacts;
 
@@ -100,7 +102,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
 pub struct App {
     peer: Peer,
     grpc: SocketAddr,
-    http: SocketAddr,
+    http: Option<SocketAddr>,
     /// Ends sessions, watches and the leader's work.
     stopping: CancellationToken,
     /// Ends the listeners.
@@ -116,6 +118,33 @@ impl App {
     pub async fn start(config: Config) -> Result<Self, AppError> {
         let (grpc_listener, grpc) = listen(&config.grpc, "gRPC", "--grpc").await?;
         let (http_listener, http) = listen(&config.http, "HTTP", "--http").await?;
+        let incoming = TcpIncoming::from(grpc_listener).with_nodelay(Some(true));
+        let (mut app, page) = Self::assemble(config, grpc, incoming).await?;
+        app.servers.push(tokio::spawn(http::serve(http_listener, page, app.closing.clone())));
+        app.http = Some(http);
+        tracing::info!(%grpc, %http, advertise = app.peer.address(), "listening");
+        Ok(app)
+    }
+
+    /// Starts a peer whose connections come from elsewhere, as if it listened for them at `grpc`: from a simulated network.
+    /// There is nobody who listens for HTTP.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start).
+    pub async fn start_on<IO: Incoming>(
+        config: Config,
+        grpc: SocketAddr,
+        incoming: impl Stream<Item = std::io::Result<IO>> + Send + 'static,
+    ) -> Result<Self, AppError> {
+        Ok(Self::assemble(config, grpc, incoming).await?.0)
+    }
+
+    /// Everything but what is served by HTTP: the page is what would be.
+    async fn assemble<IO: Incoming>(
+        config: Config,
+        grpc: SocketAddr,
+        incoming: impl Stream<Item = std::io::Result<IO>> + Send + 'static,
+    ) -> Result<(Self, Page), AppError> {
         let address = match config.advertise {
             Some(address) => address,
             None if grpc.ip().is_unspecified() => return Err(AppError::Advertise { listens: grpc }),
@@ -140,7 +169,6 @@ impl App {
         };
         tokio::spawn(once_running(peer.running(), facts, stopping.clone(), clock.clone()));
         let router = services(&peer, &api, &sessions)?;
-        let incoming = TcpIncoming::from(grpc_listener).with_nodelay(Some(true));
         let closed = closing.clone().cancelled_owned();
         let grpc_server = tokio::spawn(async move {
             if let Err(error) = router.serve_with_incoming_shutdown(incoming, closed).await {
@@ -149,9 +177,7 @@ impl App {
         });
         let registry = metrics.registry(peer.clone(), sessions, clock);
         let page = Page { peer: peer.clone(), metrics: Arc::new(registry) };
-        let http_server = tokio::spawn(http::serve(http_listener, page, closing.clone()));
-        tracing::info!(%grpc, %http, advertise = peer.address(), "listening");
-        Ok(Self { peer, grpc, http, stopping, closing, servers: vec![grpc_server, http_server] })
+        Ok((Self { peer, grpc, http: None, stopping, closing, servers: vec![grpc_server] }, page))
     }
 
     /// The peer.
@@ -164,8 +190,8 @@ impl App {
         self.grpc
     }
 
-    /// Where it listens for HTTP.
-    pub fn http(&self) -> SocketAddr {
+    /// Where it listens for HTTP, if it does.
+    pub fn http(&self) -> Option<SocketAddr> {
         self.http
     }
 
@@ -199,6 +225,11 @@ impl App {
         }
     }
 }
+
+/// A connection that comes in.
+pub trait Incoming: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static> Incoming for T {}
 
 async fn listen(
     address: &str,

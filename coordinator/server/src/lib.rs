@@ -18,3 +18,4 @@ pub mod refound;
 mod services;
 mod sessions;
 pub mod storage;
+pub mod world;

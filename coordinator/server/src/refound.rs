@@ -8,8 +8,8 @@ use rollcall_rollout::Actor;
 use serde_json::{Value, json};
 
 use crate::config::{Origin, RefoundArgs};
-use crate::raft::wall_clock;
 use crate::storage::{RefoundError, Refounded, Refounding, Remains, look_at_peer, refound_peer, refound_snapshot};
+use crate::world::wall_clock;
 
 /// Why no new cluster was made. Nothing was changed.
 #[derive(Debug, thiserror::Error)]

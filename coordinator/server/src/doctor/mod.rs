@@ -13,8 +13,9 @@ use rollcall_ident::Revision;
 use rollcall_rollout::{Finding, STATE_CHECKS, Stamp, State, diagnose};
 use tokio::time::Instant;
 
-use crate::raft::{Consensus, View, wall_clock};
+use crate::raft::{Consensus, View};
 use crate::services::ClusterClock;
+use crate::world::{off_the_runtime, wall_clock};
 use peers::Evidence;
 
 /// BOUND: for a majority to confirm the state; without it what this peer has is looked at.
@@ -50,7 +51,7 @@ pub async fn examine(
     let now = Stamp { cluster_time: clock.now(consensus, &view).cluster_time, wall_time: wall_clock() };
     let (revision, me) = (view.revision, consensus.peer_id());
     // It counts over all members: not on a thread that serves others.
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = off_the_runtime(move || {
         let sessions = sessions_by_host(&view.state, &members);
         let evidence = Evidence { me, leader, is_confirmed, revision, members, peers, sessions };
         let mut findings = evidence.findings();

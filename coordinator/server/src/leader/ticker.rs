@@ -8,7 +8,8 @@ use rollcall_rollout::{Command, State};
 use tokio::time::sleep;
 
 use super::propose;
-use crate::raft::{Consensus, wall_clock};
+use crate::raft::Consensus;
+use crate::world::wall_clock;
 
 /// BOUND: how long it sleeps with an alarm set. A sleep is measured by the monotonic clock, and an alarm is due by the
 /// wall clock: somebody may set that one forward, and a machine that was suspended wakes up with both apart. So the wall

@@ -1,10 +1,9 @@
 //! What the rest of the coordinator sees of consensus: outcomes, errors and status, free of openraft's types.
 
-use std::time::Instant;
-
 use bincode::{Decode, Encode};
 use rollcall_ident::{ClusterId, PeerId, Revision};
 use rollcall_rollout::{Actor, Command, Proposal};
+use tokio::time::Instant;
 
 /// Who leads, as this peer knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

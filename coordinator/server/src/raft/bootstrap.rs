@@ -16,6 +16,7 @@ use super::peer::Peer;
 use super::wire;
 use crate::storage::Identity;
 use crate::storage::types::PeerNode;
+use crate::world;
 
 /// The peer that makes the cluster. No later peer gets this id: entry 1 of the log is the first leader's blank one.
 const FIRST: PeerId = PeerId(1);
@@ -36,7 +37,7 @@ impl Peer {
             let _one_at_a_time = self.inner.becoming.lock().await;
             let identity = match self.consensus() {
                 Some(consensus) => unfinished_identity(&consensus)?,
-                None => Identity { cluster: ClusterId(uuid::Uuid::new_v4().into_bytes()), peer: FIRST },
+                None => Identity { cluster: ClusterId(world::random_id().into_bytes()), peer: FIRST },
             };
             self.ask_all_blank(identity, others).await?;
             let consensus = match self.consensus() {

@@ -8,10 +8,10 @@ use rollcall_ident::{PeerId, Revision, WallTime};
 
 use super::api::MemberStatus;
 use super::client::Lane;
-use super::clock::wall_clock;
 use super::consensus::Consensus;
 use super::wire::{BodyV1, ReplyV1};
 use crate::storage::DiskSpace;
+use crate::world::{off_the_runtime, wall_clock};
 
 /// BOUND: for a peer to answer. One that needs longer isn't well.
 const ASK: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ impl Consensus {
     pub(super) async fn checkup(&self) -> Checkup {
         let dir = self.inner.dir.clone();
         // A file system that hangs must not hang the others.
-        let disk = tokio::task::spawn_blocking(move || dir.disk_space().map_err(|error| error.to_string()));
+        let disk = off_the_runtime(move || dir.disk_space().map_err(|error| error.to_string()));
         Checkup {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             wall_clock: wall_clock(),

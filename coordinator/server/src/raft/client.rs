@@ -5,12 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::future::BoxFuture;
+use futures::{Stream, TryFutureExt as _};
+use hyper_util::rt::TokioIo;
 use rollcall_ident::PeerId;
 use tonic::client::Grpc;
+use tonic::codegen::Service;
+use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
@@ -19,6 +24,7 @@ use super::api::PeerProblem;
 use super::codec::{FrameCodec, MAX_FRAME_BYTES};
 use super::wire::{self, BodyV1, RefusalV1, ReplyV1, RequestV1};
 use crate::storage::Identity;
+use crate::world::{Connection, World, simulated};
 
 /// BOUND: a machine that is off doesn't answer at all; on a network where a handshake takes longer Raft's own deadlines
 /// don't hold either.
@@ -103,7 +109,7 @@ pub fn check_address(address: &str) -> Result<(), String> {
     let expected = || String::from("host:port, as the other peers resolve it");
     let (host, port) = address.rsplit_once(':').ok_or_else(expected)?;
     let port_is_good = port.parse::<u16>().is_ok_and(|port| port != 0);
-    let uri = format!("http://{address}").parse::<tonic::codegen::http::Uri>().map_err(|_| expected())?;
+    let uri = format!("http://{address}").parse::<Uri>().map_err(|_| expected())?;
     let plain =
         uri.path() == "/" && uri.query().is_none() && uri.authority().is_some_and(|a| !a.as_str().contains('@'));
     if host.is_empty() || !port_is_good || !plain { Err(expected()) } else { Ok(()) }
@@ -125,7 +131,7 @@ impl Clients {
             Some(known) => known.clone(),
             None => {
                 let endpoint = endpoint(address)?;
-                let new = Connections { control: endpoint.connect_lazy(), bulk: endpoint.connect_lazy() };
+                let new = Connections { control: connect(&endpoint), bulk: connect(&endpoint) };
                 connections.insert(address.to_owned(), new.clone());
                 new
             }
@@ -191,6 +197,32 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES))
+}
+
+/// A connection that is made when it is needed, again and again.
+fn connect(endpoint: &Endpoint) -> Channel {
+    match simulated() {
+        Some(world) => endpoint.connect_with_connector_lazy(Simulated(world)),
+        None => endpoint.connect_lazy(),
+    }
+}
+
+/// Has the simulator make the connections.
+struct Simulated(Arc<dyn World>);
+
+impl Service<Uri> for Simulated {
+    type Response = TokioIo<Box<dyn Connection>>;
+    type Error = std::io::Error;
+    type Future = BoxFuture<'static, std::io::Result<Self::Response>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let address = to.authority().map(ToString::to_string).unwrap_or_default();
+        Box::pin(self.0.connect(address).map_ok(TokioIo::new))
+    }
 }
 
 /// Calls to one peer.

@@ -7,10 +7,13 @@
 //! - It never goes back within one leadership. `apply` clamps what is left: stamps of two leaders may cross in the log.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use rollcall_ident::{ClusterTime, Millis, WallTime};
+use rollcall_ident::{ClusterTime, Millis};
 use rollcall_rollout::Stamp;
+use tokio::time::Instant;
+
+use crate::world::{monotonic, wall_clock};
 
 /// The clock of one peer. It runs only while the peer leads.
 #[derive(Debug, Default)]
@@ -48,18 +51,13 @@ impl ClusterClock {
 
     /// The stamp of an entry that is proposed now.
     pub(super) fn stamp(&self, applied: ClusterTime) -> Stamp {
-        Stamp { cluster_time: self.now(applied, Instant::now()), wall_time: wall_clock() }
+        Stamp { cluster_time: self.now(applied, monotonic()), wall_time: wall_clock() }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
         // What is stored under it is replaced as a whole.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// This machine's wall clock: for people, for windows, and for whatever people have set for a day and an hour.
-pub fn wall_clock() -> WallTime {
-    WallTime(whole_ms(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
 fn whole_ms(duration: Duration) -> u64 {

@@ -29,6 +29,7 @@ use crate::storage::{
     AppliedState, ApplyObserver, DataDir, History, Identity, LogMetrics, LogStore, Sizes, SnapshotStore, StateMachine,
     Storage,
 };
+use crate::world;
 
 /// openraft, with what it runs on here.
 pub(super) type Raft = openraft::Raft<crate::storage::types::TypeConfig, StateMachine>;
@@ -108,7 +109,7 @@ impl Consensus {
         let opened = dir.clone();
         // Reads the whole log.
         let sizes = Sizes { history_revisions: tuning.history_revisions, ..Sizes::default() };
-        let storage = tokio::task::spawn_blocking(move || Storage::open(&opened, sizes)).await??;
+        let storage = world::off_the_runtime(move || Storage::open(&opened, sizes)).await??;
         let Storage { log, state_machine, applied, history, snapshots } = storage;
         let state_machine = state_machine.observed_by(observers.apply);
         let config = tuning.to_config(&identity.cluster.to_string());
@@ -158,7 +159,7 @@ impl Consensus {
             history,
             address,
             fatal: watch::Sender::new(None),
-            process: uuid::Uuid::new_v4().as_u128(),
+            process: world::random_id().as_u128(),
             stopping: AtomicBool::new(false),
             tasks: std::sync::Mutex::new(tasks),
             dir,
@@ -300,7 +301,7 @@ impl Consensus {
     /// Cluster time now: it runs on the leader; elsewhere it is that of the applied state.
     pub fn cluster_time(&self) -> ClusterTime {
         let applied = self.inner.applied.borrow().state.clock();
-        self.inner.clock.now(applied, std::time::Instant::now())
+        self.inner.clock.now(applied, world::monotonic())
     }
 
     /// The events that this peer retains.

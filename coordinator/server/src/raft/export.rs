@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::consensus::Consensus;
 use crate::storage::{SnapshotBuilder, SnapshotFile};
+use crate::world::off_the_runtime;
 
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +69,7 @@ impl ExportTurn {
             return Err(ExportError::HistoryBehind { wanted: revision });
         }
         let builder = SnapshotBuilder::new(view, inner.history.clone(), inner.snapshots.clone());
-        let written = tokio::task::spawn_blocking(move || builder.export()).await.map_err(io::Error::other)?;
+        let written = off_the_runtime(move || builder.export()).await.map_err(io::Error::other)?;
         Ok(Export { revision, file: written.map_err(io::Error::from)?, _permit: self.permit })
     }
 }

@@ -4,19 +4,20 @@
 //! its state holds everything that its predecessors committed.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver as _;
 use openraft::metrics::RaftServerMetrics;
 use rollcall_ident::PeerId;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::api::Leadership;
 use super::clock::ClusterClock;
 use super::consensus::Raft;
 use crate::storage::AppliedState;
 use crate::storage::types::TypeConfig;
+use crate::world::monotonic;
 
 /// Watches until openraft has stopped.
 pub(super) async fn watch_leadership(
@@ -67,7 +68,7 @@ fn update(
     if before.map(|before| (before.peer, before.is_me, before.term)) != next.map(|(peer, is_me)| (peer, is_me, term)) {
         let since = Instant::now();
         if next.is_some_and(|(_, is_me)| is_me) {
-            clock.start(applied.state.clock(), since);
+            clock.start(applied.state.clock(), monotonic());
         } else {
             clock.stop();
         }

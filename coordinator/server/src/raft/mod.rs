@@ -54,7 +54,6 @@ pub use api::{
 };
 pub use checkup::{Checkup, Examined};
 pub use client::check_address;
-pub use clock::wall_clock;
 pub use consensus::{CommitObserver, Consensus, Observers};
 pub use export::{Export, ExportError, ExportTurn};
 pub use peer::{Peer, PeerConfig};

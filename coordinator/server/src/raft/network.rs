@@ -4,6 +4,7 @@
 //! stream of appends, which is given up when nothing that is on its way is acknowledged for [`APPEND_STALL`], and a
 //! snapshot, which is given up when a chunk isn't taken for [`SNAPSHOT_STALL`].
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -188,6 +189,12 @@ async fn pipeline<S>(
 where
     S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
 {
+    // openraft waits out its back-off in front of the first request. Nobody is dialled before: a peer that refuses at once would
+    // be dialled again at once, for as long as it is down.
+    let mut input = input.peekable();
+    if Pin::new(&mut input).peek().await.is_none() {
+        return Ok(Box::pin(futures::stream::empty()));
+    }
     let sent = Arc::new(AtomicU64::new(0));
     let frames = {
         let (client, sent) = (client.clone(), sent.clone());

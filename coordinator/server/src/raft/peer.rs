@@ -13,6 +13,7 @@ use super::start_error::StartError;
 use super::tuning::Tuning;
 use super::wire::RefusalV1;
 use crate::storage::{DataDir, Identity};
+use crate::world::off_the_runtime;
 
 /// What a peer is started with.
 #[derive(Clone)]
@@ -51,7 +52,7 @@ impl Peer {
         check_address(&config.address)
             .map_err(|expected| StartError::Address { address: config.address.clone(), expected })?;
         let path = config.data_dir.clone();
-        let (dir, identity) = tokio::task::spawn_blocking(move || {
+        let (dir, identity) = off_the_runtime(move || {
             let dir = DataDir::lock(&path)?;
             let identity = dir.load_identity()?;
             Ok::<_, crate::storage::StorageError>((Arc::new(dir), identity))
@@ -114,7 +115,7 @@ impl Peer {
     /// CRASH: from here on the disk is this peer's; started again it runs, and waits for its leader.
     pub(super) async fn become_durably(&self, identity: Identity) -> Result<Consensus, StartError> {
         let dir = self.inner.dir.clone();
-        tokio::task::spawn_blocking(move || dir.store_identity(identity)).await??;
+        off_the_runtime(move || dir.store_identity(identity)).await??;
         self.run_as(identity).await
     }
 

@@ -21,6 +21,7 @@ use super::wire::{
 };
 use crate::storage::types::TypeConfig;
 use crate::storage::{LogIdV1, SnapshotReceiver};
+use crate::world::off_the_runtime;
 
 /// BOUND: whom refusals were logged for.
 const LOGGED: usize = 64;
@@ -302,7 +303,7 @@ fn open(frame: &[u8]) -> Result<RequestV1, Status> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, crate::storage::StorageError> + Send + 'static,
 ) -> Result<T, Status> {
-    let result = tokio::task::spawn_blocking(work).await.map_err(|error| Status::internal(error.to_string()))?;
+    let result = off_the_runtime(work).await.map_err(|error| Status::internal(error.to_string()))?;
     result.map_err(|error| Status::internal(error.to_string()))
 }
 

@@ -4,10 +4,10 @@
 //! nothing; so it adds what has passed since then by its own monotonic clock. Nothing is decided by it.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use rollcall_ident::{ClusterTime, Millis, Revision, WallTime};
 use rollcall_rollout::Stamp;
+use tokio::time::Instant;
 
 use crate::raft::{Consensus, View};
 

@@ -12,6 +12,7 @@ use super::channel::unexpected;
 use super::rollout_watch::watch;
 use crate::convert;
 use crate::raft::View;
+use crate::world::off_the_runtime;
 
 /// BOUND: a page; a rollout over a hundred nodes takes some fifty kilobytes.
 const PAGE: (usize, usize) = (20, 100);
@@ -33,7 +34,7 @@ impl RolloutService for Rollouts {
         let (group, target) = (convert::required("group", &group)?, convert::required("target", &target)?);
         let view = self.0.read(&call, options).await?;
         // It plays the whole rollout through: not on a thread that serves others.
-        let played = tokio::task::spawn_blocking(move || {
+        let played = off_the_runtime(move || {
             let preview = rollcall_rollout::preview(&view.state, &group, &target)?;
             Ok(convert::preview(view.revision, &group, &target, preview))
         });

@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 use super::api::{Api, Call};
 use super::channel::unexpected;
 use crate::convert;
-use crate::raft::wall_clock;
+use crate::world::wall_clock;
 
 /// BOUND: groups that one freeze names; whoever means more leaves the names out and means all.
 const MAX_FROZEN_GROUPS: usize = 1_000;

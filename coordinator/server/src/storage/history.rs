@@ -9,12 +9,14 @@
 //! - Between [`floor`](HistoryPage::floor) and [`applied`](HistoryPage::applied) it is complete: a revision that has no
 //!   record there had no events.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rollcall_ident::Revision;
 use rollcall_rollout::{ChainHead, ChainedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
+
+use super::history_thread::Keeper;
 
 /// BOUND: how far back watches can resume and the audit trail reaches on a peer, unless it is configured otherwise. At a
 /// few hundred bytes for a revision it keeps the history, which every snapshot carries, at tens of MiB.
@@ -89,18 +91,25 @@ pub struct History {
     bounds: watch::Receiver<HistoryBounds>,
 }
 
+/// Who does what the history is asked for.
 #[derive(Debug)]
-struct Worker {
-    /// `None` only while it is dropped: the thread ends with its queue.
-    commands: Option<mpsc::Sender<Command>>,
-    thread: Option<JoinHandle<()>>,
+enum Worker {
+    /// Its own thread.
+    Thread {
+        /// `None` only while it is dropped: the thread ends with its queue.
+        commands: Option<mpsc::Sender<Command>>,
+        thread: Option<JoinHandle<()>>,
+    },
+    /// In a simulation, where nothing may depend on which of two threads is faster: whoever asks, at once.
+    Here(Mutex<Keeper>),
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        drop(self.commands.take());
+        let Self::Thread { commands, thread } = self else { return };
+        drop(commands.take());
         // Whoever opens the folder next, in this process too, must not find it locked.
-        if let Some(thread) = self.thread.take()
+        if let Some(thread) = thread.take()
             && thread.join().is_err()
         {
             tracing::error!("the thread of the event history panicked");
@@ -114,7 +123,12 @@ impl History {
         bounds: watch::Receiver<HistoryBounds>,
         thread: JoinHandle<()>,
     ) -> Self {
-        Self { worker: Arc::new(Worker { commands: Some(commands), thread: Some(thread) }), bounds }
+        Self { worker: Arc::new(Worker::Thread { commands: Some(commands), thread: Some(thread) }), bounds }
+    }
+
+    /// A history without a thread.
+    pub(super) fn simulated(keeper: Keeper, bounds: watch::Receiver<HistoryBounds>) -> Self {
+        Self { worker: Arc::new(Worker::Here(Mutex::new(keeper))), bounds }
     }
 
     /// Up to `limit` records from revision `from` on, fewer if they are large.
@@ -122,6 +136,9 @@ impl History {
     /// # Errors
     /// [`HistoryError::Compacted`] if events at or after `from` have been dropped.
     pub async fn read(&self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
+        if let Worker::Here(keeper) = &*self.worker {
+            return lock(keeper).read(from, limit);
+        }
         let (reply, answer) = oneshot::channel();
         self.commands()?.send(Command::Read { from, limit, reply }).await.map_err(|_| ended())?;
         answer.await.map_err(|_| ended())?
@@ -129,6 +146,9 @@ impl History {
 
     /// [`read`](Self::read) for a thread that may block.
     pub(super) fn read_blocking(&self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
+        if let Worker::Here(keeper) = &*self.worker {
+            return lock(keeper).read(from, limit);
+        }
         let (reply, answer) = oneshot::channel();
         self.commands()?.blocking_send(Command::Read { from, limit, reply }).map_err(|_| ended())?;
         answer.blocking_recv().map_err(|_| ended())?
@@ -165,21 +185,39 @@ impl History {
 
     /// The thread logs why it ended, if it does. The state machine goes on: nothing depends on the history.
     async fn send(&self, command: Command) {
-        if let Ok(commands) = self.commands() {
-            let _ = commands.send(command).await;
+        match &*self.worker {
+            Worker::Here(keeper) => lock(keeper).obey(command),
+            Worker::Thread { .. } => {
+                if let Ok(commands) = self.commands() {
+                    let _ = commands.send(command).await;
+                }
+            }
         }
     }
 
     /// [`send`](Self::send) for a thread that may block.
     pub(super) fn send_blocking(&self, command: Command) {
-        if let Ok(commands) = self.commands() {
-            let _ = commands.blocking_send(command);
+        match &*self.worker {
+            Worker::Here(keeper) => lock(keeper).obey(command),
+            Worker::Thread { .. } => {
+                if let Ok(commands) = self.commands() {
+                    let _ = commands.blocking_send(command);
+                }
+            }
         }
     }
 
     fn commands(&self) -> Result<&mpsc::Sender<Command>, HistoryError> {
-        self.worker.commands.as_ref().ok_or_else(ended)
+        match &*self.worker {
+            Worker::Thread { commands, .. } => commands.as_ref().ok_or_else(ended),
+            Worker::Here(_) => Err(ended()),
+        }
     }
+}
+
+fn lock(keeper: &Mutex<Keeper>) -> MutexGuard<'_, Keeper> {
+    // What sled panics with is caught.
+    keeper.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn ended() -> HistoryError {

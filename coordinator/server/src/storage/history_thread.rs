@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::error::StorageError;
 use super::history::{Command, History, HistoryBounds, HistoryError, HistoryPage, MAX_PAGE_RECORDS, QUEUED_COMMANDS};
 use super::history_book::{Book, BookError};
+use crate::world::simulated;
 
 /// A crash loses at most this much from the files; it is recorded again while the log is re-applied.
 const FLUSH_EVERY: u64 = 1024;
@@ -31,14 +32,15 @@ impl History {
     pub(super) fn open(dir: &Path, retained: u64) -> Result<Self, StorageError> {
         let (commands, queue) = mpsc::channel(QUEUED_COMMANDS);
         let (publish, bounds) = watch::channel(HistoryBounds::default());
+        if simulated().is_some() {
+            return Ok(Self::simulated(Keeper::open(dir.to_owned(), retained, publish), bounds));
+        }
         let (opened, wait) = std::sync::mpsc::sync_channel(1);
         let path = dir.to_owned();
         let thread = std::thread::Builder::new()
             .name("rollcall-history".into())
             .spawn(move || {
-                let book = Err("not opened yet".into());
-                let mut keeper = Keeper { dir: path, retained, book, publish, retry_at: None };
-                keeper.open();
+                let keeper = Keeper::open(path, retained, publish);
                 // The other side waits for it, or has given up.
                 let _ = opened.send(());
                 keeper.run(queue);
@@ -50,44 +52,61 @@ impl History {
     }
 }
 
-struct Keeper {
+/// What is done with the history's files.
+pub(super) struct Keeper {
     dir: PathBuf,
     retained: u64,
     /// The open files, or why there are none.
     book: Result<Book, String>,
     publish: watch::Sender<HistoryBounds>,
+    /// Up to here it was flushed.
+    flushed: Revision,
     retry_at: Option<Instant>,
 }
 
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
 impl Keeper {
-    fn open(&mut self) {
-        match guarded(|| Book::open(&self.dir, self.retained)) {
-            Ok(book) => self.book = Ok(book),
-            Err(reason) => self.begin_again(Revision(0), ChainHead::default(), &reason),
+    fn open(dir: PathBuf, retained: u64, publish: watch::Sender<HistoryBounds>) -> Self {
+        let book = guarded(|| Book::open(&dir, retained));
+        let mut keeper =
+            Self { dir, retained, book: Err("not opened yet".into()), publish, flushed: Revision(0), retry_at: None };
+        match book {
+            Ok(book) => keeper.book = Ok(book),
+            Err(reason) => keeper.begin_again(Revision(0), ChainHead::default(), &reason),
         }
-        self.publish_bounds();
+        keeper.publish_bounds();
+        keeper.flushed = keeper.publish.borrow().applied;
+        keeper
     }
 
     fn run(mut self, mut queue: mpsc::Receiver<Command>) {
-        let mut flushed = self.publish.borrow().applied;
         while let Some(command) = queue.blocking_recv() {
-            match command {
-                Command::Append { records, applied, head } => self.append(&records, applied, head),
-                Command::Read { from, limit, reply } => self.answer(from, limit, reply),
-                Command::Reset { floor, anchor } => self.reset(floor, anchor),
-                Command::Flush { reply } => {
-                    self.flush();
-                    let _ = reply.send(());
-                }
-            }
-            let applied = self.publish.borrow().applied;
-            if applied.0 >= flushed.0 + FLUSH_EVERY || applied < flushed {
-                self.flush();
-                flushed = applied;
-            }
+            self.obey(command);
         }
         self.flush();
         self.close();
+    }
+
+    pub(super) fn obey(&mut self, command: Command) {
+        match command {
+            Command::Append { records, applied, head } => self.append(&records, applied, head),
+            Command::Read { from, limit, reply } => self.answer(from, limit, reply),
+            Command::Reset { floor, anchor } => self.reset(floor, anchor),
+            Command::Flush { reply } => {
+                self.flush();
+                let _ = reply.send(());
+            }
+        }
+        let applied = self.publish.borrow().applied;
+        if applied.0 >= self.flushed.0 + FLUSH_EVERY || applied < self.flushed {
+            self.flush();
+            self.flushed = applied;
+        }
     }
 
     fn append(&mut self, records: &[ChainedRecord], applied: Revision, head: ChainHead) {
@@ -107,7 +126,7 @@ impl Keeper {
         let _ = reply.send(result);
     }
 
-    fn read(&mut self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
+    pub(super) fn read(&mut self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
         let book = self.book.as_ref().map_err(|reason| HistoryError::Unavailable { reason: reason.clone() })?;
         let HistoryBounds { floor, applied, head } = book.bounds();
         // The entry at index 0 sets the first membership and has no events: who asks for everything starts at 1.

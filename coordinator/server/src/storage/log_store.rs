@@ -79,7 +79,7 @@ impl LogStore {
     #[doc(hidden)]
     pub fn open_chunked(dir: &Path, chunk_bytes: usize) -> Result<Self, StorageError> {
         let log = log_open::open(dir, chunk_bytes)?;
-        let commit = GroupCommit::start(log.clone())
+        let commit = GroupCommit::start(log.clone(), dir)
             .map_err(|error| StorageError::io("start the thread that syncs", dir, error))?;
         Ok(Self { shared: Arc::new(Shared { commit, log, dir: dir.to_owned() }) })
     }

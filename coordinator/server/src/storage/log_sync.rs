@@ -9,6 +9,7 @@
 //!   disk is unknown, and only a restart, which reads it back, may go on.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -16,9 +17,11 @@ use std::thread::JoinHandle;
 use openraft::storage::IOFlushed;
 use raft_log::RaftLog;
 use raft_log::api::raft_log_writer::RaftLogWriter;
+use tokio::sync::Notify;
 
 use super::types::TypeConfig;
 use super::wal::Wal;
+use crate::world::{World, simulated};
 
 /// Asks to be told once everything appended so far is on disk.
 pub(super) type Waiter = IOFlushed<TypeConfig>;
@@ -50,15 +53,29 @@ impl Failure {
 /// The thread and the queue before it. Dropping it answers who still waits, then ends the thread.
 pub(super) struct GroupCommit {
     queue: Arc<(Mutex<Queue>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
+    syncer: Syncer,
+}
+
+/// Who syncs.
+enum Syncer {
+    /// `None` only while it is dropped.
+    Thread(Option<JoinHandle<()>>),
+    /// In a simulation, where time has to pass as the simulator says.
+    Task(Simulated),
 }
 
 impl GroupCommit {
-    pub(super) fn start(log: Arc<RwLock<RaftLog<Wal>>>) -> io::Result<Self> {
+    pub(super) fn start(log: Arc<RwLock<RaftLog<Wal>>>, dir: &Path) -> io::Result<Self> {
         let queue = Arc::new((Mutex::new(Queue::default()), Condvar::new()));
         let shared = queue.clone();
-        let thread = std::thread::Builder::new().name("rollcall-log-sync".into()).spawn(move || run(&shared, &log))?;
-        Ok(Self { queue, thread: Some(thread) })
+        let syncer = match simulated() {
+            Some(world) => Syncer::Task(Simulated::start(world, dir.to_owned(), shared, log)),
+            None => {
+                let thread = std::thread::Builder::new().name("rollcall-log-sync".into());
+                Syncer::Thread(Some(thread.spawn(move || run(&shared, &log))?))
+            }
+        };
+        Ok(Self { queue, syncer })
     }
 
     /// Queues `waiter` for the next sync. Its records must be in the log already.
@@ -70,7 +87,10 @@ impl GroupCommit {
             return waiter.io_completed(Err(error));
         }
         queue.waiters.push(waiter);
-        self.queue.1.notify_one();
+        match &self.syncer {
+            Syncer::Thread(_) => self.queue.1.notify_one(),
+            Syncer::Task(task) => task.wake(),
+        }
     }
 
     /// The failure after which nothing may be written.
@@ -88,7 +108,8 @@ impl Drop for GroupCommit {
     fn drop(&mut self) {
         lock(&self.queue.0).stopping = true;
         self.queue.1.notify_one();
-        if let Some(thread) = self.thread.take()
+        if let Syncer::Thread(thread) = &mut self.syncer
+            && let Some(thread) = thread.take()
             && thread.join().is_err()
         {
             tracing::error!("the thread that syncs the log panicked");
@@ -105,15 +126,67 @@ fn run(queue: &(Mutex<Queue>, Condvar), log: &RwLock<RaftLog<Wal>>) {
     while let Some(waiters) = next_waiters(queue) {
         // ORDER: the waiters were taken before this sync begins, so it covers the records of each of them.
         let result = sync_now(log);
-        if let Err(error) = &result {
-            tracing::error!(%error, "the Raft log can't be written; this peer stops taking part");
-            lock(&queue.0).failure.get_or_insert_with(|| Failure::of(error));
-        }
-        let failure = result.err().map(|error| Failure::of(&error));
-        for waiter in waiters {
-            // CRASH: the records are on disk and nobody knows yet. The leader sends them again and finds them here.
-            waiter.io_completed(failure.as_ref().map_or(Ok(()), |failure| Err(failure.to_error())));
-        }
+        answer(queue, waiters, result);
+    }
+}
+
+fn answer(queue: &(Mutex<Queue>, Condvar), waiters: Vec<Waiter>, result: io::Result<()>) {
+    if let Err(error) = &result {
+        tracing::error!(%error, "the Raft log can't be written; this peer stops taking part");
+        lock(&queue.0).failure.get_or_insert_with(|| Failure::of(error));
+    }
+    let failure = result.err().map(|error| Failure::of(&error));
+    for waiter in waiters {
+        // CRASH: the records are on disk and nobody knows yet. The leader sends them again and finds them here.
+        waiter.io_completed(failure.as_ref().map_or(Ok(()), |failure| Err(failure.to_error())));
+    }
+}
+
+/// The task that syncs in a simulation: as the thread does, but that the simulated disk says how long it takes and what comes
+/// of it.
+struct Simulated {
+    somebody_waits: Arc<Notify>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Simulated {
+    fn start(
+        world: Arc<dyn World>,
+        dir: PathBuf,
+        queue: Arc<(Mutex<Queue>, Condvar)>,
+        log: Arc<RwLock<RaftLog<Wal>>>,
+    ) -> Self {
+        let somebody_waits = Arc::new(Notify::new());
+        let woken = somebody_waits.clone();
+        // Whatever was recovered was synced when the log was opened.
+        world.synced(&dir);
+        let task = tokio::spawn(async move {
+            loop {
+                woken.notified().await;
+                let waiters = std::mem::take(&mut lock(&queue.0).waiters);
+                if waiters.is_empty() {
+                    continue;
+                }
+                // CRASH: in the files, and not synced: the simulator decides how much of it is left.
+                let written = write_now(&log);
+                let result = match world.sync(&dir).await {
+                    Ok(()) => written.and_then(|()| sync_now(&log)).inspect(|()| world.synced(&dir)),
+                    Err(error) => Err(error),
+                };
+                answer(&queue, waiters, result);
+            }
+        });
+        Self { somebody_waits, task }
+    }
+
+    fn wake(&self) {
+        self.somebody_waits.notify_one();
+    }
+}
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
@@ -132,6 +205,11 @@ pub(super) fn sync_now(log: &RwLock<RaftLog<Wal>>) -> io::Result<()> {
     let (done, wait) = sync_channel(1);
     log.write().map_err(|_| half_written())?.flush(true, Some(done))?;
     wait.recv().map_err(|_| io::Error::other("the thread that writes the Raft log has ended; see its error above"))?
+}
+
+/// Writes what is buffered, and doesn't sync it.
+fn write_now(log: &RwLock<RaftLog<Wal>>) -> io::Result<()> {
+    log.write().map_err(|_| half_written())?.flush(false, None)
 }
 
 /// Somebody panicked while changing the log: its memory may not match its file.

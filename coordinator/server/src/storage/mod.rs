@@ -33,6 +33,7 @@ mod log_torn;
 mod recover;
 mod refound;
 mod replace;
+mod runtime;
 mod snapshot_build;
 mod snapshot_file;
 mod snapshot_inspect;

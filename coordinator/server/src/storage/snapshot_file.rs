@@ -17,6 +17,7 @@ use rollcall_rollout::{ChainHead, ChainedRecord, State, check_level};
 use super::disk::{LogIdV1, StoredMembershipV1};
 use super::error::{IoContext as _, StorageError};
 use super::types::{LogId, SnapshotMeta};
+use crate::world::off_the_runtime;
 
 /// What a snapshot covers, in front of it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -100,7 +101,7 @@ impl SnapshotFile {
     pub async fn read_chunk(&self, offset: u64, max: usize) -> io::Result<Bytes> {
         let file = self.file.clone();
         let size = usize::try_from(self.bytes.saturating_sub(offset)).unwrap_or(max).min(max);
-        tokio::task::spawn_blocking(move || {
+        off_the_runtime(move || {
             let mut chunk = vec![0; size];
             file.read_exact_at(&mut chunk, offset)?;
             Ok(Bytes::from(chunk))

@@ -19,6 +19,7 @@ use super::error::{IoContext as _, StorageError};
 use super::files::{create_dir_durable, remove_leftovers, rename_durable, sync_dir, temp_path};
 use super::snapshot_file::{HeadV1, Loaded, SnapshotFile, SnapshotWriter};
 use super::types::{Snapshot, SnapshotMeta};
+use crate::world;
 
 /// BOUND: each is as large as the state and its history; one before the newest is the way back.
 const KEPT_SNAPSHOTS: usize = 2;
@@ -218,5 +219,5 @@ impl SnapshotReceiver {
 pub(super) async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
 ) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?.map_err(io::Error::from)
+    world::off_the_runtime(work).await.map_err(io::Error::other)?.map_err(io::Error::from)
 }

@@ -18,6 +18,7 @@ openraft::declare_raft_types!(
         Node = PeerNode,
         Term = u64,
         LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>,
+        AsyncRuntime = super::runtime::Runtime,
 );
 
 /// What is proposed to the log: one command of the state machine.

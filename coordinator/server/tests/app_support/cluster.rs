@@ -65,7 +65,7 @@ impl TestPeer {
                 return Err(error);
             }
         };
-        let (address, http) = (app.grpc().to_string(), app.http().to_string());
+        let (address, http) = (app.grpc().to_string(), app.http().unwrap().to_string());
         Ok(Self { address, http, dir, running: Some((runtime, app)) })
     }
 

@@ -1,0 +1,126 @@
+//! How each fault is done to the system.
+
+use std::time::Duration;
+
+use crate::disk::Mood;
+use crate::run::{Later, Run, peer_name};
+use crate::schedule::Fault;
+
+/// Does it, if it can be done now: who is down isn't killed again.
+pub(crate) fn inject(run: &mut Run<'_>, fault: Fault) {
+    let now_ms = run.judge.now_ms();
+    match fault {
+        Fault::KillPeer { peer, for_ms } => {
+            kill(run, peer_name(peer), for_ms, false, "peers killed");
+        }
+        Fault::CutPeerPower { peer, for_ms, is_silent } => {
+            if kill(run, peer_name(peer), for_ms, is_silent, "peers without power") {
+                let lost = run.machines.with(peer, |machine, rng| machine.disk.cut_power(rng));
+                run.judge.note(&peer_name(peer), lost.unwrap_or_else(|error| error.to_string()));
+            }
+        }
+        Fault::KillAgent { node, for_ms } => {
+            let name = run.nodes[node].borrow().name.clone();
+            if kill(run, name.clone(), for_ms, false, "agents killed") {
+                tell_of_death(run, &name);
+            }
+        }
+        Fault::CutNodePower { node, for_ms, is_silent } => {
+            let name = run.nodes[node].borrow().name.clone();
+            if kill(run, name.clone(), for_ms, is_silent, "nodes without power") {
+                run.nodes[node].borrow_mut().cut_power();
+                tell_of_death(run, &name);
+            }
+        }
+        Fault::CrashService { node } => {
+            run.judge.count("services crashed");
+            run.nodes[node].borrow_mut().crash_service();
+        }
+        Fault::Sicken { node, for_ms } => {
+            run.judge.count("services sickened");
+            run.nodes[node].borrow_mut().sick_until_ms = now_ms + for_ms;
+        }
+        Fault::Partition { side, for_ms } => {
+            let pairs = pairs(run, &side);
+            pairs.iter().for_each(|(a, b)| run.sim.partition(a.clone(), b.clone()));
+            run.judge.count("partitions");
+            run.later.push((now_ms + for_ms, Later::Repair(pairs)));
+        }
+        Fault::CutOneWay { from, to, for_ms } => {
+            let (from, to) = (host(run, from), host(run, to));
+            run.sim.partition_oneway(from.clone(), to.clone());
+            run.judge.count("one-way cuts");
+            run.later.push((now_ms + for_ms, Later::RepairOneWay(from, to)));
+        }
+        Fault::Stall { side, for_ms } => {
+            let pairs = pairs(run, &side);
+            pairs.iter().for_each(|(a, b)| run.sim.hold(a.clone(), b.clone()));
+            run.judge.count("stalls");
+            run.later.push((now_ms + for_ms, Later::Release(pairs)));
+        }
+        Fault::SlowNetwork { latency_ms, for_ms } => {
+            run.sim.set_max_message_latency(Duration::from_millis(latency_ms));
+            run.judge.count("slow networks");
+            run.later.push((now_ms + for_ms, Later::NormalLatency));
+        }
+        Fault::FillDisk { peer, for_ms } => disk(run, peer, Mood::Full, for_ms, "full disks"),
+        Fault::SlowDisk { peer, for_ms } => disk(run, peer, Mood::Slow, for_ms, "slow disks"),
+        Fault::FailSync { peer } => {
+            run.machines.with(peer, |machine, _| machine.disk.mood = Mood::Fails);
+        }
+        Fault::JumpClock { peer, by_ms } => {
+            run.judge.count("clocks that jump");
+            run.machines.with(peer, |machine, _| machine.wall_offset_ms += by_ms);
+        }
+        Fault::Say(_) => unreachable!("that is the operator's"),
+    }
+}
+
+/// The hooks of a dead agent may be settled by their policy.
+fn tell_of_death(run: &Run<'_>, node: &str) {
+    run.judge.witness(|witness, _| {
+        witness.died(node);
+        None
+    });
+}
+
+/// Ends what runs on a host; false: nothing does. Silently: nobody hears of it, and connections stay half-open.
+fn kill(run: &mut Run<'_>, host: String, for_ms: u64, is_silent: bool, what: &'static str) -> bool {
+    if run.down.contains(&host) || !run.sim.is_host_running(host.clone()) {
+        return false;
+    }
+    let others: Vec<_> = hosts(run).into_iter().filter(|other| *other != host).collect();
+    if is_silent {
+        others.iter().for_each(|other| run.sim.partition(host.clone(), other.clone()));
+    }
+    run.sim.crash(host.clone());
+    if is_silent {
+        others.iter().for_each(|other| run.sim.repair(host.clone(), other.clone()));
+    }
+    run.judge.count(what);
+    run.start_later(host, for_ms);
+    true
+}
+
+fn disk(run: &mut Run<'_>, peer: usize, mood: Mood, for_ms: u64, what: &'static str) {
+    run.machines.with(peer, |machine, _| machine.disk.mood = mood);
+    run.judge.count(what);
+    run.later.push((run.judge.now_ms() + for_ms, Later::DiskWell(peer)));
+}
+
+/// Peers first, then nodes.
+fn host(run: &Run<'_>, number: usize) -> String {
+    let peers = run.setup.peers;
+    if number < peers { peer_name(number) } else { run.nodes[number - peers].borrow().name.clone() }
+}
+
+fn hosts(run: &Run<'_>) -> Vec<String> {
+    (0..run.setup.peers + run.setup.nodes).map(|number| host(run, number)).collect()
+}
+
+/// Each of these with each of the others.
+fn pairs(run: &Run<'_>, side: &[usize]) -> Vec<(String, String)> {
+    let all = 0..run.setup.peers + run.setup.nodes;
+    let others: Vec<_> = all.filter(|number| !side.contains(number)).collect();
+    side.iter().flat_map(|a| others.iter().map(move |b| (*a, *b))).map(|(a, b)| (host(run, a), host(run, b))).collect()
+}

@@ -1,0 +1,204 @@
+//! What hooks tell: each says when it begins and when it has ended, and goes on only once that was heard.
+//!
+//! "At most" is judged by what nodes really did, with the knowledge that the log can have had: a machine that has just died is
+//! known to be unavailable a moment later, so only what was planned to be down counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rollcall_ident::{BootId, Fence, ReleaseIdent, RolloutId};
+use rollcall_rollout::State;
+use rollcall_steps::{Hook, StepOpened};
+
+use super::Violation;
+
+/// For so long a node must have been well, and in a session, for the log to know it.
+const KNOWN_AFTER_MS: u64 = 5_000;
+
+/// A hook is about to do what it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begin {
+    /// On which node.
+    pub node: String,
+    /// In which rollout.
+    pub rollout: RolloutId,
+    /// By which grant.
+    pub fence: Fence,
+    /// In which try.
+    pub attempt: u32,
+    /// Which hook.
+    pub hook: Hook,
+    /// To which release.
+    pub release: ReleaseIdent,
+    /// In which boot.
+    pub boot_id: BootId,
+}
+
+/// How often a hook of one attempt was begun, and how often that is excused.
+#[derive(Debug, Default)]
+struct Starts {
+    begun: u32,
+    /// It said "call me again", it failed and is retried, or its agent or machine died and its policy lets it run again.
+    excused: u32,
+    is_running: bool,
+}
+
+type Attempt = (String, RolloutId, Fence, u32, Hook);
+
+/// What the hooks have told so far.
+pub struct Witness {
+    max_unavailable: usize,
+    fences: BTreeMap<String, Fence>,
+    granted: BTreeMap<String, BTreeSet<Fence>>,
+    starts: BTreeMap<Attempt, Starts>,
+    installed: BTreeSet<(String, ReleaseIdent)>,
+    /// Since when each node is well; absent: it isn't.
+    well_since: BTreeMap<String, u64>,
+    /// Nodes that a step takes down, and that weren't well since; true: it is down already.
+    taken_down: BTreeMap<String, bool>,
+    /// Between these revisions nothing was granted in this rollout: it stood still by an operator's word.
+    standstills: BTreeMap<RolloutId, Vec<(u64, Option<u64>)>>,
+}
+
+impl Witness {
+    /// So many members may be down at once.
+    pub(super) fn new(max_unavailable: usize) -> Self {
+        Self {
+            max_unavailable,
+            fences: BTreeMap::new(),
+            granted: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            installed: BTreeSet::new(),
+            well_since: BTreeMap::new(),
+            taken_down: BTreeMap::new(),
+            standstills: BTreeMap::new(),
+        }
+    }
+
+    /// A peer has applied this: its steps carry the fences that the log has granted.
+    pub(super) fn granted(&mut self, state: &State) {
+        for rollout in state.rollouts().values() {
+            for step in rollout.steps.values() {
+                let Some(node) = state.nodes().get(&step.node) else { continue };
+                if let Some(fence) = step.fence {
+                    self.granted.entry(node.name.to_string()).or_default().insert(fence);
+                }
+            }
+        }
+    }
+
+    /// A hook begins.
+    pub fn begin(&mut self, begin: &Begin) -> Option<Violation> {
+        let Begin { node, rollout, fence, attempt, hook, release, .. } = begin;
+        let what = format!("{node} begins {} in {rollout} with fence {fence}, attempt {attempt}", hook.name());
+        let highest = self.fences.entry(node.clone()).or_default();
+        if *fence < *highest {
+            return Some(Violation::new("R2", format_args!("{what}, after {highest}")));
+        }
+        *highest = *fence;
+        if !self.granted.get(node).is_some_and(|granted| granted.contains(fence)) {
+            return Some(Violation::new("R3", format_args!("{what}, which no log has granted")));
+        }
+        let stands = self.standstills.get(rollout).into_iter().flatten();
+        if let Some((from, _)) = stands.clone().find(|(from, to)| fence.0 > *from && to.is_none_or(|to| fence.0 < to)) {
+            return Some(Violation::new(
+                "R8",
+                format_args!("{what}, granted after it was acknowledged to stand at {from}"),
+            ));
+        }
+        if *hook == Hook::Install && self.installed.contains(&(node.clone(), release.clone())) {
+            return Some(Violation::new("R6", format_args!("{what}, though {release} was installed on record")));
+        }
+        let starts = self.starts.entry((node.clone(), *rollout, *fence, *attempt, *hook)).or_default();
+        starts.begun += 1;
+        starts.is_running = true;
+        let repeats = !matches!(hook, Hook::ReadyToUpdate) && starts.begun > 1 + starts.excused;
+        repeats.then(|| Violation::new("R6", format_args!("{what}, for the {}th time", starts.begun)))
+    }
+
+    /// A hook has ended; it may be begun again if it said so, or failed.
+    pub fn end(&mut self, begin: &Begin, may_repeat: bool) {
+        let key = (begin.node.clone(), begin.rollout, begin.fence, begin.attempt, begin.hook);
+        if let Some(starts) = self.starts.get_mut(&key) {
+            starts.is_running = false;
+            starts.excused += u32::from(may_repeat);
+        }
+    }
+
+    /// An agent, or its machine, has died: hooks whose end it can't have recorded may be settled by their policy. What must not
+    /// be done twice has another one.
+    pub fn died(&mut self, node: &str) {
+        for ((of, _, _, _, hook), starts) in &mut self.starts {
+            if of == node && !matches!(hook, Hook::PreStop | Hook::PostStop) && starts.begun > 0 {
+                starts.excused = starts.excused.max(starts.begun);
+            }
+        }
+    }
+
+    /// The end of an installation is durable on the node.
+    pub fn installed(&mut self, node: &str, release: &ReleaseIdent) {
+        self.installed.insert((node.to_owned(), release.bare()));
+    }
+
+    /// A step takes the service of a node down, now.
+    pub fn taken_down(&mut self, node: &str, at_ms: u64, has_session: bool) -> Option<Violation> {
+        let others: Vec<_> = self.taken_down.keys().filter(|other| *other != node).cloned().collect();
+        let since = self.well_since.get(node).copied();
+        let was_well = has_session && since.is_some_and(|since| at_ms.saturating_sub(since) >= KNOWN_AFTER_MS);
+        self.taken_down.insert(node.to_owned(), false);
+        (was_well && others.len() >= self.max_unavailable)
+            .then(|| Violation::new("R1", format_args!("{node} is taken down while {others:?} are")))
+    }
+
+    /// Whether a node's service is well, as it really is.
+    pub fn is_well(&mut self, node: &str, is_well: bool, at_ms: u64) {
+        if !is_well {
+            self.well_since.remove(node);
+            self.taken_down.entry(node.to_owned()).and_modify(|is_down| *is_down = true);
+            return;
+        }
+        if self.taken_down.get(node) == Some(&true) {
+            self.taken_down.remove(node);
+        }
+        self.well_since.entry(node.to_owned()).or_insert(at_ms);
+    }
+
+    /// A node has ended a step; this runs on it. One that claims to have succeeded runs its target.
+    pub fn closed(
+        &mut self,
+        node: &str,
+        is_finished: bool,
+        opened: &StepOpened,
+        runs: Option<&ReleaseIdent>,
+    ) -> Option<Violation> {
+        if self.taken_down.get(node) == Some(&false) {
+            self.taken_down.remove(node);
+        }
+        let has_begun = |hook| {
+            let key = (node.to_owned(), opened.rollout, opened.fence, opened.attempt, hook);
+            self.starts.contains_key(&key)
+        };
+        let is_installed = self.installed.contains(&(node.to_owned(), opened.to.bare()));
+        // Who was sent to its step while its process was down, or runs the target already, has no `init` to run.
+        let is_done = is_installed && has_begun(Hook::PostStop) && runs.is_none_or(|release| *release == opened.to);
+        (is_finished && !is_done).then(|| {
+            Violation::new(
+                "R5",
+                format_args!("{node} has finished {} to {}, and runs {runs:?}", opened.rollout, opened.to),
+            )
+        })
+    }
+
+    /// An operator was told at this revision that the rollout stands still, or has ended.
+    pub fn stands_still(&mut self, rollout: RolloutId, from: u64) {
+        self.standstills.entry(rollout).or_default().push((from, None));
+    }
+
+    /// An operator wants it to go on. Until there is an answer nobody knows from when on.
+    pub fn may_go_on(&mut self, rollout: RolloutId) {
+        for standstill in self.standstills.entry(rollout).or_default() {
+            if standstill.1.is_none() {
+                standstill.1 = Some(standstill.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! An operator: makes the cluster, says what the schedule has them say, and at the end does what a person would until
+//! everything stands where it should.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rollcall_ident::RolloutId;
+use rollcall_proto::v1;
+use tokio::time::{Instant, sleep};
+
+use crate::call::{self, Caller, Outcome};
+use crate::judge::{Judge, Violation};
+use crate::node::RELEASES;
+use crate::peer::address;
+use crate::schedule::Verb;
+use crate::setup::Setup;
+
+/// How far the run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The cluster and the group are being made.
+    Founding,
+    /// Things happen.
+    Troubled,
+    /// Nothing goes wrong any more; the operator brings it to an end.
+    Settling,
+    /// Everything stands where it should.
+    Settled,
+}
+
+/// What the run and the operator tell each other.
+pub struct Desk {
+    /// How far the run is.
+    pub stage: Cell<Stage>,
+    /// What is to be said.
+    pub said: RefCell<VecDeque<Verb>>,
+    /// What it waits for, for who asks why it doesn't end.
+    pub waits_for: RefCell<String>,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self { stage: Cell::new(Stage::Founding), said: RefCell::default(), waits_for: RefCell::default() }
+    }
+}
+
+/// How often the operator looks.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Works until the end.
+pub async fn run(setup: Rc<Setup>, desk: Rc<Desk>, judge: Judge) -> turmoil::Result {
+    let peers: Vec<_> = (1..=setup.peers).map(|n| address(&format!("p{n}"))).collect();
+    let caller = Caller::new(peers, setup.seed, judge.clone());
+    let mut operator = Operator { setup, desk, judge, caller };
+    operator.found().await;
+    operator.desk.stage.set(Stage::Troubled);
+    while operator.desk.stage.get() == Stage::Troubled {
+        let next = operator.desk.said.borrow_mut().pop_front();
+        match next {
+            Some(verb) => operator.say(verb).await,
+            None => sleep(LOOK).await,
+        }
+    }
+    operator.settle().await;
+    operator.desk.stage.set(Stage::Settled);
+    std::future::pending::<()>().await;
+    Ok(())
+}
+
+struct Operator {
+    setup: Rc<Setup>,
+    desk: Rc<Desk>,
+    judge: Judge,
+    caller: Caller,
+}
+
+impl Operator {
+    /// Makes the cluster and the group, and waits for the nodes.
+    async fn found(&mut self) {
+        let others: Vec<_> = (2..=self.setup.peers).map(|n| address(&format!("p{n}"))).collect();
+        loop {
+            let made = call::init(&address("p1"), others.clone()).await;
+            self.judge.note("op", format_args!("makes the cluster: {:?}", made.as_ref().map_err(tonic::Status::code)));
+            if made.is_ok() {
+                break;
+            }
+            sleep(LOOK).await;
+        }
+        let policy = v1::Policy {
+            max_parallel: Some(self.setup.max_parallel.to_string()),
+            max_unavailable: Some(self.setup.max_unavailable.to_string()),
+            min_healthy_time_ms: Some(1_000),
+            healthy_deadline_ms: Some(20_000),
+            ready_timeout_ms: Some(20_000),
+            drain_timeout_ms: Some(20_000),
+            reboot_timeout_ms: Some(30_000),
+            progress_deadline_ms: Some(90_000),
+            lost_after_ms: Some(30_000),
+            failure_action: Some(self.setup.failure_action.to_owned()),
+            ..v1::Policy::default()
+        };
+        while !matches!(self.caller.apply_group(policy.clone()).await, Outcome::Done(_)) {
+            sleep(LOOK).await;
+        }
+        loop {
+            let group = self.caller.group().await;
+            let present = group.map_or(0, |group| group.members.iter().filter(|it| it.presence == "present").count());
+            if present == self.setup.nodes {
+                return;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Says something, where it makes sense at all.
+    async fn say(&mut self, verb: Verb) {
+        let Some(rollout) = self.caller.rollout().await else {
+            if let Verb::Start(release) = verb {
+                self.caller.start(RELEASES[release]).await;
+            }
+            return;
+        };
+        let Ok(id) = rollout.rollout_id.parse::<RolloutId>() else { return };
+        let goes_on = matches!(verb, Verb::Resume | Verb::Retry | Verb::Abort | Verb::Promote);
+        if goes_on {
+            self.judge.witness(|witness, _| {
+                witness.may_go_on(id);
+                None
+            });
+        }
+        let outcome = self.caller.say(verb, &rollout).await;
+        if let (Verb::Pause | Verb::Stop, Outcome::Done(revision)) = (verb, &outcome) {
+            self.judge.witness(|witness, _| {
+                witness.stands_still(id, *revision);
+                None
+            });
+        }
+    }
+
+    /// Does what a person would, until nothing is open; then one more rollout must succeed.
+    async fn settle(&mut self) {
+        for node in 0..self.setup.nodes {
+            self.caller.say_until_answered(Verb::Release(node)).await;
+        }
+        self.end_what_is_open().await;
+        let last = RELEASES[RELEASES.len() - 1];
+        while !matches!(self.caller.start(last).await, Outcome::Done(_)) {
+            self.wait("the last rollout is taken".to_owned()).await;
+        }
+        self.end_what_is_open().await;
+        loop {
+            let Some(group) = self.caller.group().await else { continue };
+            let members = &group.members;
+            if members.len() == self.setup.nodes && members.iter().all(|member| member.release == last) {
+                return;
+            }
+            let run: Vec<_> = members.iter().map(|member| (&member.node_name, &member.release)).collect();
+            self.judge.accuse(Violation::new("R5", format_args!("the last rollout has ended, and nodes run {run:?}")));
+            return;
+        }
+    }
+
+    /// A rollout that moves is let be; one that stands still says why, and is helped.
+    async fn end_what_is_open(&mut self) {
+        loop {
+            let Some(rollout) = self.caller.rollout().await else { return };
+            let waits =
+                rollout.waiting_on.as_ref().map(|it| format!("{}: {}", it.reason, it.detail)).unwrap_or_default();
+            let causes = rollout.pause_causes.join(", ");
+            match rollout.status() {
+                v1::RolloutStatus::Paused if causes.is_empty() => {
+                    self.judge.accuse(Violation::new(
+                        "R13",
+                        format_args!("{} is paused without a cause", rollout.rollout_id),
+                    ));
+                    return;
+                }
+                v1::RolloutStatus::Paused if rollout.pause_causes.iter().any(|cause| cause == "step_failed") => {
+                    self.go_on(Verb::Retry, &rollout).await;
+                }
+                v1::RolloutStatus::Paused => self.go_on(Verb::Resume, &rollout).await,
+                v1::RolloutStatus::AwaitingPromotion => self.go_on(Verb::Promote, &rollout).await,
+                v1::RolloutStatus::Running | v1::RolloutStatus::RollingBack => {
+                    let is_held = rollout.steps.iter().any(|step| step.holds_token);
+                    if waits.is_empty() && !is_held {
+                        self.judge.note("op", format_args!("{} says nothing of what it waits for", rollout.rollout_id));
+                    }
+                }
+                _ => return,
+            }
+            self.wait(format!("{} is {:?} {causes} {waits}", rollout.rollout_id, rollout.status())).await;
+        }
+    }
+
+    async fn go_on(&mut self, verb: Verb, rollout: &v1::Rollout) {
+        if let Ok(id) = rollout.rollout_id.parse::<RolloutId>() {
+            self.judge.witness(|witness, _| {
+                witness.may_go_on(id);
+                None
+            });
+        }
+        self.caller.say(verb, rollout).await;
+    }
+
+    async fn wait(&mut self, what: String) {
+        if *self.desk.waits_for.borrow() != what {
+            self.judge.note("op", format_args!("waits: {what}"));
+            *self.desk.waits_for.borrow_mut() = what;
+        }
+        let until = Instant::now() + Duration::from_secs(1);
+        tokio::time::sleep_until(until).await;
+    }
+}

@@ -1,0 +1,112 @@
+//! What happens in a run, as data: so that it can be shown, and taken out one by one while the run still fails.
+
+use std::fmt;
+
+/// A kind of fault, of which a seed draws whether it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they are told apart in `Setup::draw_fault`")]
+pub enum Kind {
+    PeerCrash,
+    PeerPower,
+    AgentCrash,
+    NodePower,
+    Service,
+    Partition,
+    OneWay,
+    Stall,
+    Slow,
+    Disk,
+    Clock,
+    Hooks,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::PeerCrash,
+        Self::PeerPower,
+        Self::AgentCrash,
+        Self::NodePower,
+        Self::Service,
+        Self::Partition,
+        Self::OneWay,
+        Self::Stall,
+        Self::Slow,
+        Self::Disk,
+        Self::Clock,
+        Self::Hooks,
+    ];
+}
+
+/// Something that happens at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its number in the whole schedule: what is left keeps its own.
+    pub number: usize,
+    /// When, from the moment at which the cluster is there.
+    pub at_ms: u64,
+    /// What.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, rest) = (self.at_ms / 1000, self.at_ms % 1000);
+        write!(f, "#{} at {seconds}.{rest:03}: {:?}", self.number, self.fault)
+    }
+}
+
+/// What goes wrong, or is said. Peers and nodes are counted together where both may be meant: peers first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are which one, and for how long")]
+pub enum Fault {
+    /// A peer's process dies, and is started again after a while.
+    KillPeer { peer: usize, for_ms: u64 },
+    /// A peer's machine loses its power. Silently: its connections are half-open then.
+    CutPeerPower { peer: usize, for_ms: u64, is_silent: bool },
+    /// An agent dies; its hooks and its service live on.
+    KillAgent { node: usize, for_ms: u64 },
+    /// A node's machine loses its power.
+    CutNodePower { node: usize, for_ms: u64, is_silent: bool },
+    /// A service ends by itself.
+    CrashService { node: usize },
+    /// A service isn't well for a while.
+    Sicken { node: usize, for_ms: u64 },
+    /// These are cut off from all others: what is on its way is lost, and so are connections.
+    Partition { side: Vec<usize>, for_ms: u64 },
+    /// Nothing gets from the one to the other.
+    CutOneWay { from: usize, to: usize, for_ms: u64 },
+    /// What goes between these and all others comes late.
+    Stall { side: Vec<usize>, for_ms: u64 },
+    /// Messages take so long at most.
+    SlowNetwork { latency_ms: u64, for_ms: u64 },
+    /// A peer's disk is full.
+    FillDisk { peer: usize, for_ms: u64 },
+    /// The next sync on a peer's disk fails.
+    FailSync { peer: usize },
+    /// A peer's disk is slow.
+    SlowDisk { peer: usize, for_ms: u64 },
+    /// A peer's wall clock jumps.
+    JumpClock { peer: usize, by_ms: i64 },
+    /// An operator says something.
+    Say(Verb),
+}
+
+/// What operators say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the API's verbs; releases, nodes and peers by number")]
+pub enum Verb {
+    Start(usize),
+    Pause,
+    Resume,
+    Stop,
+    Abort,
+    Retry,
+    Undo,
+    Skip(usize),
+    Hold(usize),
+    Release(usize),
+    Revoke(usize),
+    Promote,
+    TransferLeader(usize),
+}
