@@ -53,7 +53,8 @@ pub use map::Map;
 pub use orders::{Go, GroupOrders, Orders, PrefetchOrder, StepOrder, orders_for};
 pub use plan::{PlannedRound, PlannedStep, Preview, WindowFit, next_leaders, plan, preview};
 #[cfg(feature = "planted-faults")]
-pub use planted::{Planted, plant};
+pub use planted::plant;
+pub use planted::{Planted, is_planted};
 pub use policy::{
     Amount, FailureAction, Mode, OfflinePolicy, OnDemote, Order, Policy, PolicyPatch, Ratio, TimeoutAction,
     UpdateCondition, WarningPolicy,

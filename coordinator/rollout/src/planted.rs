@@ -2,7 +2,7 @@
 //! only with the feature `planted-faults`, which nothing but a test run turns on.
 
 /// A fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumIter, strum::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumIter, strum::EnumString, strum::Display)]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum Planted {
@@ -20,6 +20,20 @@ pub enum Planted {
     PauseForgotten,
     /// A held node is updated all the same.
     HoldIgnored,
+    /// A member of which nothing is known counts as healthy.
+    UnknownIsHealthy,
+    /// What the planner chooses isn't checked.
+    GrantUnchecked,
+    /// A snapshot forgets which requests were answered.
+    RequestsForgotten,
+    /// A new session gets the number of the one before it.
+    EpochReused,
+    /// A peer's log answers before it has synced.
+    AckBeforeSync,
+    /// What a peer finds in its log at its start counts, synced or not.
+    TailNotSynced,
+    /// A peer reads what it has, and asks nobody whether there is more.
+    StaleRead,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -33,12 +47,14 @@ pub fn plant(fault: Option<Planted>) {
 
 /// Whether it is planted.
 #[cfg(feature = "planted-faults")]
-pub(crate) fn is_planted(fault: Planted) -> bool {
+#[must_use]
+pub fn is_planted(fault: Planted) -> bool {
     PLANTED.load(std::sync::atomic::Ordering::Relaxed) == fault as u8
 }
 
 /// It isn't.
 #[cfg(not(feature = "planted-faults"))]
-pub(crate) const fn is_planted(_: Planted) -> bool {
+#[must_use]
+pub const fn is_planted(_: Planted) -> bool {
     false
 }

@@ -50,11 +50,24 @@ fn offline(args: &Args, command: &Command) -> anyhow::Result<serde_json::Value> 
     })
 }
 
+/// For those who see whether their checks find it.
+#[cfg(feature = "planted-faults")]
+fn plant() -> anyhow::Result<()> {
+    let Ok(name) = std::env::var("ROLLCALL_PLANT") else { return Ok(()) };
+    let fault: rollcall_rollout::Planted =
+        name.parse().with_context(|| format!("ROLLCALL_PLANT={name}: there is no such fault"))?;
+    rollcall_rollout::plant(Some(fault));
+    tracing::warn!(%fault, "planted");
+    Ok(())
+}
+
 fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(command) = &args.command {
         return Ok(writeln!(std::io::stdout(), "{}", offline(args, command)?)?);
     }
     logging::init(&args.log, args.log_format)?;
+    #[cfg(feature = "planted-faults")]
+    plant()?;
     let config = Config::load(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)

@@ -6,8 +6,9 @@ use rollcall_ident::{GroupName, NodeId, RolloutId};
 
 use super::Transition;
 use crate::gate::Candidate;
+use crate::planted::{Planted, is_planted};
 use crate::queue::Rank;
-use crate::state::{Group, Phase};
+use crate::state::{Group, Health, Phase};
 use crate::{Map, State};
 
 /// The sets of a group that a member stands in, or doesn't.
@@ -26,7 +27,9 @@ impl Standing {
         let Some((node, service)) = node.and_then(|node| Some((node, node.services.get(&group.name)?))) else {
             return Self::default();
         };
-        let is_unavailable = node.is_unavailable(&group.name, group.policy.on_warning);
+        let is_taken_for_healthy =
+            is_planted(Planted::UnknownIsHealthy) && (service.health == Health::Unknown || node.session().is_none());
+        let is_unavailable = node.is_unavailable(&group.name, group.policy.on_warning) && !is_taken_for_healthy;
         let is_updater = state.tokens.get(&id).is_some_and(|token| token.group == group.name);
         Self {
             is_unavailable,

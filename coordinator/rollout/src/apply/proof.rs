@@ -61,7 +61,7 @@ impl Transition<'_> {
         let instance = service.instance.clone();
         let step = self.step_mut(id, node);
         step.instance = instance;
-        if step.healthy_since.take().is_some() {
+        if !is_planted(Planted::SoakGoesOn) && step.healthy_since.take().is_some() {
             self.state.deadlines.clear(&DeadlineKey::MinHealthyTime(id, node));
             self.lose_soak(id, node, "another process of the release runs".to_owned());
         }

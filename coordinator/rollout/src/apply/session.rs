@@ -5,6 +5,7 @@
 use rollcall_ident::{GroupName, Millis, NodeId, PeerId, SessionEpoch};
 
 use super::Transition;
+use crate::planted::{Planted, is_planted};
 use crate::report::Hello;
 use crate::state::{AlarmKey, DeadlineKey, Node, Phase, Presence, Session, SkipCause, StepFailure};
 use crate::{Event, Policy, Rejection, Reply};
@@ -15,7 +16,11 @@ const MAX_REMOVED_NODES: usize = 10_000;
 impl Transition<'_> {
     pub(super) fn open_session(&mut self, host: PeerId, hello: &Hello) -> Result<Reply, Rejection> {
         self.check_identity(hello)?;
-        let epoch = SessionEpoch(self.revision.0);
+        let former = self.state.nodes.get(&hello.node).and_then(|node| node.session());
+        let epoch = match former {
+            Some(former) if is_planted(Planted::EpochReused) => former.epoch,
+            _ => SessionEpoch(self.revision.0),
+        };
         let session = Session { host, epoch, opened_at: self.now };
         let id = hello.node;
         let before = self.state.nodes.get(&id).cloned();

@@ -1,8 +1,11 @@
 //! Which requests were answered with what, so that a retry gets the first answer.
 
+use bincode::enc::Encoder;
+use bincode::error::EncodeError;
 use bincode::{Decode, Encode};
 use rollcall_ident::{RequestId, Revision};
 
+use crate::planted::{Planted, is_planted};
 use crate::{Command, Map, Rejection, Reply};
 
 /// BOUND: a client retries for minutes, not for days; at 100 requests a second that carry an id this remembers for the
@@ -10,10 +13,20 @@ use crate::{Command, Map, Rejection, Reply};
 const MAX_REQUESTS: usize = 10_000;
 
 /// The outcomes of requests that carried an id, the oldest forgotten first.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Decode)]
 pub(crate) struct Requests {
     by_id: Map<RequestId, Answered>,
     by_revision: Map<Revision, RequestId>,
+}
+
+impl Encode for Requests {
+    fn encode<E: Encoder>(&self, to: &mut E) -> Result<(), EncodeError> {
+        if is_planted(Planted::RequestsForgotten) {
+            return (Map::<RequestId, Answered>::default(), Map::<Revision, RequestId>::default()).encode(to);
+        }
+        let Self { by_id, by_revision } = self;
+        (by_id, by_revision).encode(to)
+    }
 }
 
 /// What was asked and how it was answered.

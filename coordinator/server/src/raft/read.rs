@@ -8,6 +8,7 @@ use std::time::Duration;
 use openraft::LinearizerOption;
 use openraft::errors::{LinearizableReadError, RaftError};
 use rollcall_ident::{PeerId, Revision};
+use rollcall_rollout::{Planted, is_planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::api::{Leadership, ReadError};
@@ -50,6 +51,9 @@ impl Confirmer {
 
     async fn confirm(&self) -> Result<Revision, ReadError> {
         let Some(leadership) = *self.leadership.borrow() else { return Err(ReadError::NoLeader) };
+        if is_planted(Planted::StaleRead) {
+            return Ok(Revision(0));
+        }
         if leadership.is_me {
             return confirm_here(&self.raft, self.me, ROUND).await;
         }

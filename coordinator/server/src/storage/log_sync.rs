@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 use openraft::storage::IOFlushed;
 use raft_log::RaftLog;
 use raft_log::api::raft_log_writer::RaftLogWriter;
+use rollcall_rollout::{Planted, is_planted};
 use tokio::sync::Notify;
 
 use super::types::TypeConfig;
@@ -85,6 +86,10 @@ impl GroupCommit {
             let error = failure.to_error();
             drop(queue);
             return waiter.io_completed(Err(error));
+        }
+        if is_planted(Planted::AckBeforeSync) {
+            drop(queue);
+            return waiter.io_completed(Ok(()));
         }
         queue.waiters.push(waiter);
         match &self.syncer {
