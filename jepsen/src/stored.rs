@@ -1,17 +1,24 @@
 //! A run as it lies in its folder: everything that a judgement needs, so that it can be judged again without a cluster.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Outcome, Verdict, coverage, linearizable, overall, registers, same_log};
+use crate::check::{
+    Outcome, Verdict, control, coverage, fences, grants, linearizable, no_repeat, no_skip, one_token, overall,
+    registers, same_log, watches,
+};
+use crate::history::History;
 use crate::hosts::evidence::Logged;
 use crate::nemesis::Fault;
 use crate::nemesis::conductor::Inflicted;
-use crate::ops::Op;
 use crate::ops::book::read_lines;
+use crate::ops::{Kind, Op};
 use crate::workload::Workload;
+use crate::workload::crew::last_revision_of;
+use crate::workload::rollout::Steered;
 
 /// What was asked for, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +52,9 @@ pub struct Ending {
     pub recovered_in_ms: Option<u64>,
     /// What failed.
     pub failed: Option<String>,
+    /// What each node runs at the end, where there are nodes.
+    #[serde(default)]
+    pub runs: BTreeMap<String, String>,
     /// Nanoseconds since the run began when the first fault might have come, and when all were over.
     pub faults_from: u64,
     /// See above.
@@ -65,7 +75,7 @@ pub struct Results {
     /// All faults.
     pub faults: Vec<Inflicted>,
     /// Client operations by what was asked and how it came out.
-    pub operations: std::collections::BTreeMap<String, usize>,
+    pub operations: BTreeMap<String, usize>,
 }
 
 /// A run.
@@ -83,6 +93,8 @@ pub struct Stored {
     pub faults: Vec<Inflicted>,
     /// What the peers' logs say.
     pub log: Vec<Logged>,
+    /// What the nodes' hooks told.
+    pub witness: History,
 }
 
 impl Stored {
@@ -95,6 +107,7 @@ impl Stored {
             history: read_lines(&folder.join("history.jsonl"))?,
             faults: load_json(&folder.join("faults.json"))?,
             log: read_lines(&folder.join("log.jsonl"))?,
+            witness: History { records: read_lines(&folder.join("witness.jsonl"))? },
         })
     }
 
@@ -103,18 +116,21 @@ impl Stored {
         let deeds: Vec<&str> = self.settings.workloads.iter().flat_map(|workload| workload.deeds()).copied().collect();
         let mut verdicts = Vec::new();
         for workload in &self.settings.workloads {
-            verdicts.extend(match workload {
+            match workload {
                 Workload::Register => {
-                    let mut verdicts = registers::check(&self.history, &self.log);
+                    verdicts.extend(registers::check(&self.history, &self.log));
                     verdicts.push(linearizable::check(&self.history));
-                    verdicts
                 }
-            });
+                Workload::Watch => {
+                    verdicts.extend(watches::check(&self.history, &self.log, last_revision_of(&self.history)));
+                }
+                Workload::Rollout => verdicts.extend(self.judge_rollouts()),
+            }
         }
         verdicts.push(same_log::check(&self.log, self.settings.peers));
         verdicts.extend(coverage::check(&self.history, &self.faults, &deeds, &self.settings.faults));
         verdicts.push(self.judge_ending());
-        let mut operations = std::collections::BTreeMap::new();
+        let mut operations = BTreeMap::new();
         for op in self.history.iter().filter(|op| op.process.is_some()) {
             let kind = serde_json::to_value(op.kind)?;
             *operations.entry(format!("{} {}", op.f, kind.as_str().unwrap_or_default())).or_default() += 1;
@@ -131,6 +147,26 @@ impl Stored {
         Ok(results)
     }
 
+    fn judge_rollouts(&self) -> Vec<Verdict> {
+        let (witness, log) = (&self.witness, &self.log);
+        let mut verdicts = vec![
+            one_token::check(&witness.records, &[]),
+            fences::check(witness),
+            grants::check(&witness.records, log),
+            no_repeat::check(witness),
+        ];
+        verdicts.extend(control::check(&self.history, &witness.records, log));
+        let nodes: Vec<String> = self.ending.runs.keys().cloned().collect();
+        let last = self.history.iter().rev().find(|op| op.f == "look" && op.kind == Kind::Ok);
+        if let Some(last) = last.and_then(|op| serde_json::from_value::<Steered>(op.value.clone()).ok())
+            && !nodes.is_empty()
+        {
+            verdicts.push(no_skip::check(witness, &last.rollout, &last.target, &nodes));
+            verdicts.push(runs_target(&self.ending.runs, &last.target));
+        }
+        verdicts
+    }
+
     fn judge_ending(&self) -> Verdict {
         const PROMISE: &str = "R13 once the faults are over everything works again";
         match (&self.ending.failed, self.ending.recovered_in_ms) {
@@ -139,6 +175,13 @@ impl Stored {
             (None, None) => Verdict::unknown(PROMISE, "the run was cut short"),
         }
     }
+}
+
+/// R5, by the nodes' own processes.
+fn runs_target(runs: &BTreeMap<String, String>, target: &str) -> Verdict {
+    let others = runs.iter().filter(|(_, release)| *release != target);
+    let violations: Vec<String> = others.map(|(node, release)| format!("{node}: {release}")).collect();
+    Verdict::from_violations("R5 at the end every node runs the last target", target, &violations)
 }
 
 /// Writes a value for people and programs.

@@ -92,6 +92,8 @@ impl Hosts {
     /// Waits until a leader hears of all voters, and everybody has applied what it has; how long that took.
     pub async fn await_recovery(&self) -> Result<Duration> {
         let begun = tokio::time::Instant::now();
+        // By then everybody was looked at once more.
+        tokio::time::sleep(2 * sight::LOOKS_FOR).await;
         loop {
             let latest = self.lookout.latest();
             let whole = latest.len() == self.peers.len()

@@ -21,7 +21,7 @@ use crate::hosts::door::{Door, within};
 const EVERY: Duration = Duration::from_millis(200);
 
 /// BOUND: how long a look may take.
-const LOOKS_FOR: Duration = Duration::from_millis(400);
+pub const LOOKS_FOR: Duration = Duration::from_millis(400);
 
 /// What changed at one look.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,6 +31,10 @@ pub async fn begin(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
     if let Err(error) = host.freeze(process).await {
         return Ok(Begun::Indeterminate(format!("{error:#}")));
     }
+    if !host.is_peer() {
+        // From here on it may not write down what its hooks did.
+        hosts.witness.killed(&name, "paused")?;
+    }
     let active = Active::Pause(Paused { stopped: vec![(name.clone(), process)] });
     Ok(Begun::Installed(Wound { what: format!("SIGSTOP of {name}"), targets: vec![name], active }))
 }

@@ -1,5 +1,6 @@
 //! What clients do during a run, one workload per file, and what is to be judged of it.
 
+pub mod crew;
 pub mod register;
 pub mod rollout;
 pub mod watch;
@@ -10,18 +11,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
-    /// Conditional writes, retries, reads with and without the leader
+    /// Conditional writes, retries, reads with and without the leader; part of every run
     Register,
+    /// Followers of the events, who go on at another peer from where they were
+    Watch,
+    /// Rollouts over nodes with agents, and an operator who pauses, stops, aborts and retries
+    Rollout,
 }
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Register];
+    pub const ALL: [Self; 3] = [Self::Register, Self::Watch, Self::Rollout];
 
     /// As it is asked for.
     pub fn name(self) -> &'static str {
         match self {
             Self::Register => "register",
+            Self::Watch => "watch",
+            Self::Rollout => "rollout",
         }
     }
 
@@ -29,13 +36,16 @@ impl Workload {
     pub fn deeds(self) -> &'static [&'static str] {
         match self {
             Self::Register => &register::DEEDS,
+            Self::Watch => &watch::DEEDS,
+            Self::Rollout => &rollout::DEEDS,
         }
     }
 
     /// Whether it needs nodes with agents.
     pub fn needs_nodes(self) -> bool {
         match self {
-            Self::Register => false,
+            Self::Register | Self::Watch => false,
+            Self::Rollout => true,
         }
     }
 }

@@ -138,7 +138,7 @@ impl Operator {
             ("paused", 0..55) => "resume",
             ("paused", 55..75) => "retry",
             ("paused", 75..80) => "abort",
-            ("running", 0..18) => "pause",
+            ("running", 0..30) => "pause",
             (_, 97..99) => "stop",
             (_, 99) => "abort",
             _ => return,
@@ -171,53 +171,22 @@ impl Operator {
     async fn start(&mut self) -> Option<String> {
         self.releases += 1;
         let target = sample::add_release(&self.depot, self.releases).ok()?;
-        let request_id = self.request_id();
-        let asked = Steered { target: target.clone(), request_id: request_id.clone(), ..Steered::default() };
-        let rollout = self
-            .write("start", asked, async |door| {
-                let options = Some(options(&request_id));
-                let (group, target) = (sample::GROUP.to_owned(), target.clone());
-                let request = v1::StartRolloutRequest { group, target, digest: String::new(), options };
-                let mut client = RolloutServiceClient::new(door.channel.clone());
-                let answer = within_try(client.start(within(TRY_FOR, request))).await?;
-                Ok((answer.revision, answer.rollout.unwrap_or_default()))
-            })
-            .await?;
-        Some(rollout.rollout_id)
+        let asked = Steered { target, request_id: self.request_id(), ..Steered::default() };
+        self.write("start", asked).await.map(|rollout| rollout.rollout_id)
     }
 
     async fn steer(&mut self, verb: &str, rollout_id: &str) -> Option<v1::Rollout> {
-        let request_id = self.request_id();
-        let asked = Steered { rollout: rollout_id.to_owned(), request_id: request_id.clone(), ..Steered::default() };
-        self.write(verb, asked, async |door| {
-            let options = Some(options(&request_id));
-            let request = v1::RolloutVerbRequest { rollout_id: rollout_id.to_owned(), options, ..Default::default() };
-            let mut client = RolloutServiceClient::new(door.channel.clone());
-            let request = within(TRY_FOR, request);
-            let answer = match verb {
-                "pause" => within_try(client.pause(request)).await?,
-                "resume" => within_try(client.resume(request)).await?,
-                "stop" => within_try(client.stop(request)).await?,
-                "retry" => within_try(client.retry(request)).await?,
-                _ => within_try(client.abort(request)).await?,
-            };
-            Ok((answer.revision, answer.rollout.unwrap_or_default()))
-        })
-        .await
+        let asked = Steered { rollout: rollout_id.to_owned(), request_id: self.request_id(), ..Steered::default() };
+        self.write(verb, asked).await
     }
 
     /// Sends it, again with the same request id where nobody knows what came of it.
-    async fn write(
-        &mut self,
-        f: &str,
-        asked: Steered,
-        send: impl AsyncFn(&Door) -> Result<(u64, v1::Rollout), Status>,
-    ) -> Option<v1::Rollout> {
+    async fn write(&mut self, f: &str, asked: Steered) -> Option<v1::Rollout> {
         let mut door = self.any_door();
         self.note(Kind::Invoke, f, &asked, &door, None);
         let mut doubt = None;
         for _ in 0..TRIES {
-            match send(&door).await {
+            match send(&door, f, &asked).await {
                 Ok((revision, rollout)) => {
                     let mut done = steered(&rollout, Some(revision));
                     done.request_id = asked.request_id;
@@ -293,6 +262,28 @@ impl Operator {
     fn any_door(&mut self) -> Door {
         self.doors.choose(&mut self.random).cloned().expect("a run has peers")
     }
+}
+
+/// One try of a request; the revision of its entry, and the rollout.
+async fn send(door: &Door, f: &str, asked: &Steered) -> Result<(u64, v1::Rollout), Status> {
+    let options = Some(options(&asked.request_id));
+    let mut client = RolloutServiceClient::new(door.channel.clone());
+    if f == "start" {
+        let (group, target) = (sample::GROUP.to_owned(), asked.target.clone());
+        let request = v1::StartRolloutRequest { group, target, digest: String::new(), options };
+        let answer = within_try(client.start(within(TRY_FOR, request))).await?;
+        return Ok((answer.revision, answer.rollout.unwrap_or_default()));
+    }
+    let request = v1::RolloutVerbRequest { rollout_id: asked.rollout.clone(), options, ..Default::default() };
+    let request = within(TRY_FOR, request);
+    let answer = match f {
+        "pause" => within_try(client.pause(request)).await?,
+        "resume" => within_try(client.resume(request)).await?,
+        "stop" => within_try(client.stop(request)).await?,
+        "retry" => within_try(client.retry(request)).await?,
+        _ => within_try(client.abort(request)).await?,
+    };
+    Ok((answer.revision, answer.rollout.unwrap_or_default()))
 }
 
 /// What a node shows of its service: the release of the process that says it is up, and lives.

@@ -2,6 +2,7 @@
 //! faults that come and go by a seeded schedule, and checkers that know nothing of the inside.
 
 mod args;
+mod minimise;
 mod run;
 
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run::run_apart(&run),
         Command::List => list(),
         Command::Check { folder } => check(&folder),
-        Command::Minimise { .. } => Err(anyhow::anyhow!("not there yet")),
+        Command::Minimise { folder, runs } => minimise::minimise(&folder, runs),
     };
     match outcome {
         Ok(Outcome::Held) => ExitCode::SUCCESS,

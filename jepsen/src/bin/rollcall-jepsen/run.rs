@@ -13,21 +13,18 @@ use rollcall_jepsen::nemesis::schedule::{self, Planned};
 use rollcall_jepsen::nemesis::{Fault, clock};
 use rollcall_jepsen::ops::book::Book;
 use rollcall_jepsen::ops::{Kind, edn};
+use rollcall_jepsen::page;
 use rollcall_jepsen::power::{apart, network};
 use rollcall_jepsen::report;
 use rollcall_jepsen::screen::{Screen, Tone};
 use rollcall_jepsen::stored::{Ending, Settings, Stored, store_json};
-use rollcall_jepsen::workload::register::Client;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use rollcall_jepsen::workload::Workload;
+use rollcall_jepsen::workload::crew::Crew;
 
 use crate::args::Run;
 
 /// BOUND: until there is traffic.
 const TRAFFIC_WITHIN: Duration = Duration::from_secs(30);
-
-/// BOUND: until clients that were told to stop have done so: three tries of an operation.
-const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Does it in namespaces of its own, which nothing outlives.
 pub fn run_apart(run: &Run) -> Result<Outcome> {
@@ -40,6 +37,7 @@ pub fn run_apart(run: &Run) -> Result<Outcome> {
 /// Judges what lies in a run's folder, and shows it.
 pub fn conclude(stored: &Stored, screen: &Screen) -> Result<Outcome> {
     let results = stored.judge()?;
+    page::write(stored, &results)?;
     screen.heading("Promises");
     screen.raw(&report::verdicts_table(&results.verdicts, screen.is_terminal()));
     let seed = results.settings.seed;
@@ -48,7 +46,7 @@ pub fn conclude(stored: &Stored, screen: &Screen) -> Result<Outcome> {
         Outcome::Unknown => screen.tint(Tone::Yellow, &format!("There is not enough evidence (seed {seed}).")),
         Outcome::Violated => screen.tint(Tone::Red, &format!("A promise was broken (seed {seed}).")),
     };
-    screen.raw(&format!("\n{last} {}", stored.folder.display()));
+    screen.raw(&format!("\n{last} {}", page::place(&stored.folder)));
     Ok(results.outcome)
 }
 
@@ -80,10 +78,10 @@ async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: C
         strict: settings.strict,
         faketime: settings.faults.contains(&Fault::Clock).then(clock::library).flatten(),
     };
-    let (mut hosts, _depot) = layout.switch_on(clock).await?;
+    let (mut hosts, depot) = layout.switch_on(clock).await?;
     screen.say(&format!("{} peers and {} nodes, each a machine of its own", settings.peers, settings.nodes));
     let book = Book::create(&folder.join("history.jsonl"), clock)?;
-    let clients = Clients::start(settings, &hosts, &book).await?;
+    let crew = Crew::start(settings, &hosts, &book, depot).await?;
     let floor = coverage::TRAFFIC_FLOOR * 2;
     wait_for_traffic(&book, floor).await?;
     screen.say(&format!("{} clients work; {floor} operations came out well", settings.clients));
@@ -100,7 +98,7 @@ async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: C
     store_json(&folder.join("faults.json"), &conductor.done)?;
     ending.faults_to = nanos(clock);
     screen.say("all faults are over");
-    end(&mut hosts, clients, settings, &book, &mut ending, screen).await;
+    end(&hosts, crew, &mut ending, screen).await;
     store_json(&folder.join("ending.json"), &ending)?;
     let log = evidence::collect(&hosts.doors).await;
     let lines: Vec<String> =
@@ -110,60 +108,20 @@ async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: C
     Ok(())
 }
 
-/// Waits until everything works again, stops the clients, and looks at everything a last time.
-async fn end(
-    hosts: &mut Hosts,
-    clients: Clients,
-    settings: &Settings,
-    book: &Book,
-    ending: &mut Ending,
-    screen: &Screen,
-) {
-    let recovered = hosts.await_recovery().await;
-    // Once more with everybody there.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let stopped = clients.stop().await;
-    match recovered {
+/// Waits until everything works again, and brings the clients to their end.
+async fn end(hosts: &Hosts, crew: Crew, ending: &mut Ending, screen: &Screen) {
+    match hosts.await_recovery().await {
         Ok(took) => {
             ending.recovered_in_ms = u64::try_from(took.as_millis()).ok();
             screen.say(&format!("all peers serve again after {}", report::seconds(took)));
         }
         Err(error) => ending.failed = Some(format!("{error:#}")),
     }
-    let mut last = Client::new(settings.clients, &hosts.doors, book, settings.keys, settings.seed, Duration::ZERO);
-    let looked = last.last_look().await;
-    if let (None, Err(error)) = (&ending.failed, looked.and(stopped)) {
-        ending.failed = Some(format!("{error:#}"));
-    }
-}
-
-/// The clients of a run.
-struct Clients {
-    stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
-}
-
-impl Clients {
-    async fn start(settings: &Settings, hosts: &Hosts, book: &Book) -> Result<Self> {
-        let (stop, stopped) = watch::channel(false);
-        let rest = Duration::from_micros(1_000_000 / settings.rate.max(1));
-        let client = |number| Client::new(number, &hosts.doors, book, settings.keys, settings.seed, rest);
-        let mut first = client(0);
-        tokio::time::timeout(TRAFFIC_WITHIN, first.write_all()).await.context("the registers can't be written")?;
-        let mut tasks = vec![tokio::spawn(first.work(stopped.clone()))];
-        tasks.extend((1..settings.clients).map(|number| tokio::spawn(client(number).work(stopped.clone()))));
-        Ok(Self { stop, tasks })
-    }
-
-    async fn stop(self) -> Result<()> {
-        self.stop.send_replace(true);
-        let all = async {
-            for task in self.tasks {
-                task.await?;
-            }
-            anyhow::Ok(())
-        };
-        tokio::time::timeout(STOPS_WITHIN, all).await.context("a client doesn't come to an end")?
+    match crew.end(hosts).await {
+        Ok(runs) => ending.runs = runs,
+        Err(error) => {
+            ending.failed.get_or_insert(format!("{error:#}"));
+        }
     }
 }
 
@@ -177,7 +135,8 @@ async fn wait_for_traffic(book: &Book, floor: usize) -> Result<()> {
 }
 
 fn settings(run: &Run, faults: Vec<Fault>) -> Settings {
-    let mut workloads = run.workload.clone();
+    // They are the traffic, and show that the peers serve.
+    let mut workloads = [&[Workload::Register], &run.workload[..]].concat();
     workloads.sort();
     workloads.dedup();
     let nodes = if workloads.iter().any(|workload| workload.needs_nodes()) { run.nodes } else { 0 };
