@@ -16,9 +16,9 @@ use crate::nemesis::Fault;
 use crate::nemesis::conductor::Inflicted;
 use crate::ops::book::read_lines;
 use crate::ops::{Kind, Op};
-use crate::workload::Workload;
 use crate::workload::crew::last_revision_of;
 use crate::workload::rollout::Steered;
+use crate::workload::{Plant, Workload};
 
 /// What was asked for, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,9 @@ pub struct Settings {
     pub rate: u64,
     /// Disks that keep a name only when its folder is synced.
     pub strict: bool,
+    /// What is wrong with the clients.
+    #[serde(default)]
+    pub plant: Option<Plant>,
 }
 
 /// How the end of a run went: whether everything worked again once the faults were over.

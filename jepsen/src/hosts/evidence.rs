@@ -34,7 +34,7 @@ pub struct Logged {
     pub reason: String,
     /// What came of it: kinds of events.
     pub kinds: Vec<String>,
-    /// The group of the first event.
+    /// The group that was declared, or else that of the first event: deadlines that are due come with any record.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The rollout of the first event that has one.
@@ -101,11 +101,12 @@ fn logged(peer: &str, record: v1::AuditRecord) -> Logged {
     let first = |pick: fn(&v1::Event) -> &String| {
         events.iter().map(pick).find(|text| !text.is_empty()).cloned().unwrap_or_default()
     };
+    let declared = events.iter().find(|event| event.kind == "group_applied").map(|event| event.group.clone());
     Logged {
         peer: peer.to_owned(),
         revision: record.revision,
         hash: record.hash.iter().map(|byte| format!("{byte:02x}")).collect(),
-        group: first(|event| &event.group),
+        group: declared.unwrap_or_else(|| first(|event| &event.group)),
         rollout: first(|event| &event.rollout_id),
         granted: events.iter().filter(|event| event.kind == "token_granted").map(|e| e.node_name.clone()).collect(),
         kinds: events.iter().map(|event| event.kind.clone()).collect(),

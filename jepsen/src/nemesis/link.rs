@@ -29,7 +29,7 @@ pub fn begin(number: usize, hosts: &mut Hosts, random: &mut StdRng) -> Result<Be
     let all: Vec<&Host> = hosts.all().collect();
     let Some(host) = all.choose(random) else { return Ok(Begun::Skipped("there is no host".into())) };
     let name = host.name().to_owned();
-    let (is_lossy, percent, rate) = (random.random_bool(0.5), random.random_range(5..30), random.random_range(64..512));
+    let (is_lossy, percent, rate) = (random.random_bool(0.5), random.random_range(5..30), random.random_range(12..128));
     if !host.machine.is_running() {
         return Ok(Begun::Skipped(format!("{name} has no power")));
     }

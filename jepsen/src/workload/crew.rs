@@ -80,7 +80,8 @@ impl Crew {
         };
         let asked = |workload| settings.workloads.contains(&workload);
         let rest = Duration::from_micros(1_000_000 / settings.rate.max(1));
-        let client = |number| Client::new(number, &hosts.doors, book, settings.keys, settings.seed, rest);
+        let client =
+            |number| Client::new(number, &hosts.doors, book, settings.keys, settings.seed, rest).with(settings.plant);
         if asked(Workload::Rollout) {
             let mut operator = Operator::new(&hosts.doors, book, depot, settings.seed);
             operator.prepare(settings.nodes).await?;

@@ -49,3 +49,15 @@ impl Workload {
         }
     }
 }
+
+/// A fault that is planted in the clients, as if the peers had it: whoever judges the run has to find it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Plant {
+    /// Reads that claim to be linearizable are answered by whichever peer is asked
+    StaleReads,
+    /// A request that is sent again takes effect again
+    NoRequestIds,
+    /// Some writes are acknowledged and never sent
+    LostWrites,
+}

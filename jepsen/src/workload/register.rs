@@ -17,12 +17,13 @@ use crate::hosts::door::{Door, within};
 use crate::ops::Kind;
 use crate::ops::book::{Book, Entry};
 use crate::ops::outcome;
+use crate::workload::Plant;
 
 /// What this workload asks; a run has at least one `Ok` of each.
 pub const DEEDS: [&str; 5] = ["write", "cas", "read", "stale_read", "resend"];
 
-/// BOUND: one try. Longer than an election.
-const TRY_FOR: Duration = Duration::from_secs(2);
+/// BOUND: one try. About as long as an election: some fall short of it, and nobody knows what came of them.
+const TRY_FOR: Duration = Duration::from_secs(1);
 
 /// BOUND: tries of one write whose outcome isn't known, all with the same request id.
 const TRIES: usize = 3;
@@ -66,6 +67,8 @@ pub struct Client {
     values: (u64, u64),
     /// How long it rests between two operations, on average.
     rest: Duration,
+    /// What is wrong with it.
+    plant: Option<Plant>,
 }
 
 impl Client {
@@ -81,7 +84,13 @@ impl Client {
             latest_write: None,
             values: ((number + 1) * 1_000_000_000, 0),
             rest,
+            plant: None,
         }
+    }
+
+    /// The same with a fault in it.
+    pub fn with(self, plant: Option<Plant>) -> Self {
+        Self { plant, ..self }
     }
 
     /// Writes each register once, so that there is something to read. Until that has an outcome nothing else begins.
@@ -139,6 +148,7 @@ impl Client {
         let mut access = Access { key: key.to_owned(), ..Access::default() };
         self.note(Kind::Invoke, f, &access, door, None);
         let name = format!("{key}.register");
+        let stale = stale || self.plant == Some(Plant::StaleReads);
         let request = v1::GetGroupRequest { name, options: Some(v1::ReadOptions { stale }) };
         match within_try(GroupServiceClient::new(door.channel.clone()).get(within(TRY_FOR, request))).await {
             Ok(answer) => {
@@ -238,6 +248,12 @@ impl Client {
 
     async fn send(&mut self, access: &Access, door: &Door) -> Result<u64, Status> {
         let request_id = access.request_id.clone().unwrap_or_default();
+        if self.plant == Some(Plant::LostWrites)
+            && let Some((_, revision)) = self.seen.get(&access.key).copied().flatten()
+            && self.random.random_bool(0.01)
+        {
+            return Ok(revision + 1);
+        }
         let spec = v1::GroupSpec {
             name: format!("{}.register", access.key),
             package: Some("acme/register".to_owned()),
@@ -246,7 +262,7 @@ impl Client {
         };
         let options = v1::WriteOptions {
             reason: request_id.clone(),
-            request_id,
+            request_id: if self.plant == Some(Plant::NoRequestIds) { String::new() } else { request_id },
             expected_revision: access.expected.unwrap_or(0),
             actor: "register".to_owned(),
         };

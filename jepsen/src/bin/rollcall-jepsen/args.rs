@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use rollcall_jepsen::nemesis::Fault;
 use rollcall_jepsen::power::first::FirstProcess;
 use rollcall_jepsen::power::keeper::Keeper;
-use rollcall_jepsen::workload::Workload;
+use rollcall_jepsen::workload::{Plant, Workload};
 
 /// Black-box tests of a whole cluster: real processes on hosts of their own, faults that overlap, and a verdict.
 #[derive(Debug, Parser)]
@@ -106,6 +106,10 @@ pub struct Run {
     /// Where the run's folder is made [default: target/jepsen]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+
+    /// Plant a fault in the clients, as if the peers had it: the run has to find it
+    #[arg(long, value_enum, value_name = "FAULT")]
+    pub plant: Option<Plant>,
 
     /// Faults from a file instead of drawn ones: a run's schedule.json
     #[arg(long, value_name = "FILE")]

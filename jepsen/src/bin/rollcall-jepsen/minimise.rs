@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use rollcall_jepsen::check::Outcome;
 use rollcall_jepsen::nemesis::schedule::{self, Planned};
 use rollcall_jepsen::stored::Stored;
@@ -61,7 +62,7 @@ fn reduce(
     }
     let mut faults = faults;
     let mut parts = 2;
-    while faults.len() >= 2 {
+    while !faults.is_empty() {
         let size = faults.len().div_ceil(parts);
         let mut smaller = None;
         for part in 0..faults.len().div_ceil(size) {
@@ -86,7 +87,7 @@ fn reduce(
                 parts = (parts - 1).max(2);
             }
             None if size == 1 => break,
-            None => parts = (parts * 2).min(faults.len()),
+            None => parts = (parts * 2).min(faults.len().max(1)),
         }
     }
     Ok(Some(faults))
@@ -113,6 +114,9 @@ fn try_out(stored: &Stored, faults: &[Planned]) -> Result<Tried> {
         .arg("--schedule")
         .arg(&file)
         .stdout(std::fs::File::create(tries.join("output"))?);
+    if let Some(plant) = settings.plant.and_then(|plant| plant.to_possible_value()) {
+        command.args(["--plant", plant.get_name()]);
+    }
     if settings.strict {
         command.arg("--strict");
     }

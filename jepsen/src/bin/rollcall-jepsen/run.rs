@@ -151,6 +151,7 @@ fn settings(run: &Run, faults: Vec<Fault>) -> Settings {
         keys: run.keys,
         rate: run.rate,
         strict: run.strict,
+        plant: run.plant,
     }
 }
 
