@@ -122,8 +122,8 @@ mod tests {
         let judge = |fence, log: &[Logged]| check(&paused, &begin(fence), log)[0].outcome;
         assert_eq!(judge(9, &[]), Outcome::Held, "it was granted before");
         assert_eq!(judge(11, &[]), Outcome::Violated);
-        assert_eq!(judge(21, &[resumed.clone()]), Outcome::Held);
-        assert_eq!(judge(11, &[resumed.clone()]), Outcome::Violated);
+        assert_eq!(judge(21, std::slice::from_ref(&resumed)), Outcome::Held);
+        assert_eq!(judge(11, std::slice::from_ref(&resumed)), Outcome::Violated);
         let stopped = history(&[("stop", 10, "stopped")]);
         assert_eq!(check(&stopped, &begin(21), &[resumed])[0].outcome, Outcome::Violated, "a stop is for good");
     }

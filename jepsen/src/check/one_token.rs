@@ -16,33 +16,47 @@ const PROMISE: &str = "R1, R4 one grant's deeds are over before another's begin"
 /// Hooks that disturb the service, or belong to its way back.
 const DEEDS: [&str; 5] = ["drain", "pre-stop", "post-stop", "install", "undrain"];
 
+/// The time of one grant.
+#[derive(Debug, Clone, Copy)]
+struct Span<'a> {
+    group: &'a str,
+    node: &'a str,
+    fence: u64,
+    from: Duration,
+    until: Duration,
+}
+
 /// Judges all that hooks have told. Grants in `revoked` were taken away: their nodes hear of it late.
 pub fn check(records: &[Record], revoked: &[u64]) -> Verdict {
-    let mut spans: BTreeMap<(String, u64), (Duration, Duration, String)> = BTreeMap::new();
+    let mut spans: BTreeMap<(&str, u64), Span> = BTreeMap::new();
     for record in records {
         let is_deed = record.fence > 0 && record.event != EventKind::Killed && DEEDS.contains(&record.hook.as_str());
         if !is_deed || revoked.contains(&record.fence) {
             continue;
         }
-        let key = (record.group.clone(), record.fence);
-        let span = spans.entry(key).or_insert_with(|| (record.at, record.at, record.node.clone()));
-        span.1 = record.at;
+        let (group, node, fence) = (record.group.as_str(), record.node.as_str(), record.fence);
+        let span = Span { group, node, fence, from: record.at, until: record.at };
+        spans.entry((group, fence)).or_insert(span).until = record.at;
     }
     if spans.is_empty() {
         return Verdict::unknown(PROMISE, "no hook of a step was heard of");
     }
-    let count = spans.len();
-    let mut in_order: Vec<((String, u64), (Duration, Duration, String))> = spans.into_iter().collect();
-    in_order.sort_by_key(|(_, (from, ..))| *from);
-    let violations: Vec<String> = in_order
-        .windows(2)
-        .filter(|pair| pair[0].0.0 == pair[1].0.0 && pair[1].1.0 < pair[0].1.1)
-        .map(|pair| {
-            let (((_, first), (_, until, on)), ((_, second), (from, _, other))) = (&pair[0], &pair[1]);
-            format!("grant {second} on {other} from {from:.1?}, while grant {first} on {on} went on until {until:.1?}")
-        })
-        .collect();
-    Verdict::from_violations(PROMISE, format!("{count} grants"), &violations)
+    let mut in_order: Vec<Span> = spans.into_values().collect();
+    in_order.sort_by_key(|span| span.from);
+    let mut violations = Vec::new();
+    let mut latest: BTreeMap<&str, Span> = BTreeMap::new();
+    for span in &in_order {
+        if let Some(before) = latest.get(span.group).filter(|before| before.until > span.from) {
+            violations.push(format!(
+                "grant {} on {} from {:.1?}, while grant {} on {} went on until {:.1?}",
+                span.fence, span.node, span.from, before.fence, before.node, before.until
+            ));
+        }
+        if latest.get(span.group).is_none_or(|before| before.until < span.until) {
+            latest.insert(span.group, *span);
+        }
+    }
+    Verdict::from_violations(PROMISE, format!("{} grants", in_order.len()), &violations)
 }
 
 #[cfg(test)]

@@ -27,6 +27,9 @@ struct Write {
     revision: Option<u64>,
 }
 
+/// A write that took effect: its revision, its value, and the revision that it expected.
+type Stood = (u64, u64, Option<u64>);
+
 #[derive(Debug)]
 struct Replay<'a> {
     pairs: Vec<(Pair<'a>, Access)>,
@@ -217,7 +220,7 @@ impl<'a> Replay<'a> {
     }
 
     fn hold_reads_against_writes(&mut self) {
-        let mut order: HashMap<&str, Vec<(u64, u64, Option<u64>)>> = HashMap::new();
+        let mut order: HashMap<&str, Vec<Stood>> = HashMap::new();
         for write in &self.writes {
             if let (Some(revision), Some(value)) = (write.revision, write.access.value) {
                 order.entry(&write.access.key).or_default().push((revision, value, write.access.expected));
@@ -266,7 +269,7 @@ impl<'a> Replay<'a> {
 }
 
 /// What a read returned, against the writes of its key in the order of revisions.
-fn misread(access: &Access, writes: &[(u64, u64, Option<u64>)]) -> Option<String> {
+fn misread(access: &Access, writes: &[Stood]) -> Option<String> {
     let (revision, modified) = (access.revision?, access.modified?);
     let behind = writes.partition_point(|(at, ..)| *at <= revision);
     let (at, value, _) = writes.get(behind.checked_sub(1)?)?;

@@ -17,6 +17,16 @@ use crate::ops::Kind;
 use crate::ops::book::{Book, Entry};
 use crate::screen::{Screen, Tone};
 
+/// BOUND: how often what came to nothing is tried again, and for how long it lasts then, in milliseconds.
+const TRIES: u64 = 3;
+/// See above.
+const MADE_UP_MS: u64 = 3_000;
+
+/// BOUND: how often a peer that has to be taken in anew is tried, while the others are on their way back.
+const REBUILDS: usize = 8;
+/// See above.
+const BETWEEN_REBUILDS: Duration = Duration::from_secs(2);
+
 /// What became of a planned fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -82,6 +92,24 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
+    /// What came to nothing so far comes once more, alone: a run that was asked for it needs it.
+    pub async fn make_up_for(&mut self, faults: &[Fault], seed: u64) -> Result<()> {
+        for try_number in 0..TRIES {
+            let is_done = |fault: &Fault| self.done.iter().any(|it| it.fault == *fault && it.fate == Fate::Installed);
+            let missing: Vec<Fault> = faults.iter().filter(|fault| !is_done(fault)).copied().collect();
+            for fault in missing {
+                self.heal().await?;
+                // Whoever is needed for it may still be on its way back.
+                let _ = self.hosts.await_recovery().await;
+                let number = 1_000 + self.done.len();
+                let seed = seed.wrapping_add(try_number * 1_000 + number as u64);
+                let planned = Planned { number, fault, at_ms: 0, lasts_ms: MADE_UP_MS, seed };
+                self.play(&[planned]).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends what still lasts at once, and puts right what the faults have left.
     pub async fn heal(&mut self) -> Result<()> {
         while let Some((_, inflicted, active)) = self.lasting.pop() {
@@ -99,9 +127,13 @@ impl<'a> Conductor<'a> {
                 host.thaw(process);
             }
         }
-        if !self.hosts.to_rebuild.is_empty() {
+        for _ in 0..REBUILDS {
+            if self.hosts.to_rebuild.is_empty() {
+                break;
+            }
             let said = member::rebuild_all(self.hosts).await?;
             self.screen.say(&said);
+            tokio::time::sleep(BETWEEN_REBUILDS).await;
         }
         Ok(())
     }

@@ -26,10 +26,12 @@ pub enum Bad {
 
 /// Makes the link of one machine bad.
 pub fn begin(number: usize, hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
-    let all: Vec<&Host> = hosts.all().collect();
+    // Nodes say little: a narrow link is wide enough for them.
+    let is_lossy = random.random_bool(0.5);
+    let all: Vec<&Host> = if is_lossy { hosts.all().collect() } else { hosts.peers.iter().collect() };
     let Some(host) = all.choose(random) else { return Ok(Begun::Skipped("there is no host".into())) };
     let name = host.name().to_owned();
-    let (is_lossy, percent, rate) = (random.random_bool(0.5), random.random_range(5..30), random.random_range(12..128));
+    let (percent, rate) = (random.random_range(10..40), random.random_range(12..128));
     if !host.machine.is_running() {
         return Ok(Begun::Skipped(format!("{name} has no power")));
     }

@@ -66,6 +66,15 @@ impl Fault {
         Self::Reboot,
     ];
 
+    /// How long it has to last to be seen, in milliseconds: as long as whoever it hits may be silent anyway.
+    pub fn least_ms(self) -> u64 {
+        match self {
+            Self::Link | Self::Clock => 1_500,
+            Self::Partition | Self::Disk => 700,
+            Self::Kill | Self::Pause | Self::Power | Self::Rot | Self::Member | Self::Transfer | Self::Reboot => 0,
+        }
+    }
+
     /// As it is asked for.
     pub fn name(self) -> &'static str {
         match self {

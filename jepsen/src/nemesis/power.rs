@@ -40,7 +40,7 @@ async fn one(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
     if !hosts.named(&name)?.machine.is_running() {
         return Ok(Begun::Skipped(format!("{name} has no power already")));
     }
-    let cut = cut(hosts, &[name.clone()]).await?;
+    let cut = cut(hosts, std::slice::from_ref(&name)).await?;
     Ok(installed(format!("power cut of {name}"), cut))
 }
 
@@ -76,7 +76,7 @@ async fn amnesia_quorum(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun>
         }
     }
     tokio::time::sleep(WRITE_FOR).await;
-    let mut cut = cut(hosts, &[victim.clone()]).await?;
+    let mut cut = cut(hosts, std::slice::from_ref(&victim)).await?;
     cut.stopped = stopped;
     let what = format!("{} stopped, the others write, power cut of {victim}, {0} goes on", stopped_names.join(", "));
     Ok(installed(what, cut))

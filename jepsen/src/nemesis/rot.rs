@@ -124,7 +124,7 @@ mod tests {
         let file = folder.path().join("log");
         std::fs::write(&file, [0; 100]).unwrap();
         std::fs::write(folder.path().join("empty"), "").unwrap();
-        assert_eq!(files_below(folder.path()), [file.clone()]);
+        assert_eq!(files_below(folder.path()), std::slice::from_ref(&file));
         flip(&file, &mut StdRng::seed_from_u64(1)).unwrap();
         let ones: u32 = std::fs::read(&file).unwrap().iter().map(|byte| byte.count_ones()).sum();
         assert_eq!(ones, 1);

@@ -54,7 +54,7 @@ pub fn draw(faults: &[Fault], time: Duration, seed: u64) -> Vec<Planned> {
         let place = random.random_range(0..left.len());
         let fault = left.remove(place);
         let range = LASTS_MS.choose(&mut random).cloned().unwrap_or(LASTS_MS[1].clone());
-        let lasts_ms = random.random_range(range);
+        let lasts_ms = random.random_range(range).max(fault.least_ms());
         let seed = random.random();
         if at_ms + lasts_ms > until {
             break;

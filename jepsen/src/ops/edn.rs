@@ -51,7 +51,7 @@ fn put(line: &mut String, value: &Value) {
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             let _ = write!(line, "{value}");
         }
-        Value::Array(values) => put_all(line, ('[', ']'), values.iter(), |line, value| put(line, value)),
+        Value::Array(values) => put_all(line, ('[', ']'), values.iter(), put),
         Value::Object(fields) => put_all(line, ('{', '}'), fields.iter(), |line, (name, value)| {
             let _ = write!(line, ":{} ", name.replace('_', "-"));
             put(line, value);

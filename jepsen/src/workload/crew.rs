@@ -103,11 +103,12 @@ impl Crew {
     }
 
     /// Once everything is healed: rollouts come to their end, everything is read and written a last time, and the
-    /// followers get to the end. What each node runs then.
-    pub async fn end(mut self, hosts: &Hosts) -> Result<BTreeMap<String, String>> {
+    /// followers get to the end. What each node runs then, and what didn't succeed; an error is the clients' own.
+    pub async fn end(mut self, hosts: &Hosts) -> Result<(BTreeMap<String, String>, Option<String>)> {
         let mut runs = BTreeMap::new();
+        let mut failed = None;
         for mut operator in self.operators.stop(STOPS_WITHIN).await? {
-            operator.finish().await?;
+            failed = operator.finish().await.err();
             for node in &hosts.nodes {
                 let release = rollout::runs(node).unwrap_or_else(|error| format!("{error:#}"));
                 runs.insert(node.name().to_owned(), release);
@@ -116,10 +117,10 @@ impl Crew {
         self.writers.stop(STOPS_WITHIN).await?;
         let Settings { clients, keys, seed, .. } = self.settings;
         let mut last = Client::new(clients, &hosts.doors, &self.book, keys, seed, Duration::ZERO);
-        let looked = last.last_look().await;
+        failed = failed.or(last.last_look().await.err());
         self.goal.store(last_revision(&self.book), Ordering::SeqCst);
         self.followers.stop(CONVERGES_WITHIN).await?;
-        looked.map(|()| runs)
+        Ok((runs, failed.map(|error| format!("{error:#}"))))
     }
 }
 

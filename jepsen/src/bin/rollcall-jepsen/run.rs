@@ -71,12 +71,14 @@ async fn carry_out(run: &Run, faults: Vec<Fault>) -> Result<Outcome> {
 }
 
 async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: Clock, screen: &Screen) -> Result<()> {
+    let moves_clocks =
+        settings.faults.contains(&Fault::Clock) || schedule.iter().any(|planned| planned.fault == Fault::Clock);
     let layout = Layout {
         folder: folder.to_path_buf(),
         peer_count: settings.peers,
         node_count: settings.nodes,
         strict: settings.strict,
-        faketime: settings.faults.contains(&Fault::Clock).then(clock::library).flatten(),
+        faketime: moves_clocks.then(clock::library).flatten(),
     };
     let (mut hosts, depot) = layout.switch_on(clock).await?;
     screen.say(&format!("{} peers and {} nodes, each a machine of its own", settings.peers, settings.nodes));
@@ -94,22 +96,25 @@ async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: C
         conductor.play(schedule),
     );
     played.await.context("the faults didn't come to an end")??;
+    conductor.make_up_for(&settings.faults, settings.seed).await?;
     conductor.heal().await?;
     store_json(&folder.join("faults.json"), &conductor.done)?;
     ending.faults_to = nanos(clock);
     screen.say("all faults are over");
-    end(&hosts, crew, &mut ending, screen).await;
+    end(&hosts, crew, &mut ending, screen).await?;
     store_json(&folder.join("ending.json"), &ending)?;
-    let log = evidence::collect(&hosts.doors).await;
-    let lines: Vec<String> =
-        log.unwrap_or_default().iter().map(serde_json::to_string).collect::<Result<_, serde_json::Error>>()?;
+    let log = evidence::collect(&hosts.doors).await.unwrap_or_else(|error| {
+        screen.say(&screen.tint(Tone::Red, &format!("{error:#}")));
+        Vec::new()
+    });
+    let lines: Vec<String> = log.iter().map(serde_json::to_string).collect::<Result<_, serde_json::Error>>()?;
     std::fs::write(folder.join("log.jsonl"), lines.join("\n"))?;
     edn::write(&folder.join("history.edn"), &book.ops())?;
     Ok(())
 }
 
 /// Waits until everything works again, and brings the clients to their end.
-async fn end(hosts: &Hosts, crew: Crew, ending: &mut Ending, screen: &Screen) {
+async fn end(hosts: &Hosts, crew: Crew, ending: &mut Ending, screen: &Screen) -> Result<()> {
     match hosts.await_recovery().await {
         Ok(took) => {
             ending.recovered_in_ms = u64::try_from(took.as_millis()).ok();
@@ -117,12 +122,10 @@ async fn end(hosts: &Hosts, crew: Crew, ending: &mut Ending, screen: &Screen) {
         }
         Err(error) => ending.failed = Some(format!("{error:#}")),
     }
-    match crew.end(hosts).await {
-        Ok(runs) => ending.runs = runs,
-        Err(error) => {
-            ending.failed.get_or_insert(format!("{error:#}"));
-        }
-    }
+    let (runs, failed) = crew.end(hosts).await?;
+    ending.runs = runs;
+    ending.failed = ending.failed.take().or(failed);
+    Ok(())
 }
 
 async fn wait_for_traffic(book: &Book, floor: usize) -> Result<()> {
