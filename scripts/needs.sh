@@ -57,6 +57,19 @@ need_machines() {
     }
 }
 
+# What some nemeses are made with: partitions and loss, and clocks that jump.
+need_nemeses() {
+    local package missing=
+    command -v iptables >/dev/null || missing=" iptables"
+    [ -n "$(find /usr/lib -name libfaketime.so.1 -print -quit)" ] || missing="$missing libfaketime"
+    [ -n "$missing" ] || return 0
+    echo "installing Debian's$missing"
+    as_root apt-get update -qq
+    for package in $missing; do
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+    done
+}
+
 # The test runner; it's compiled, which takes some minutes once.
 need_nextest() {
     cargo nextest --version >/dev/null 2>&1 && return

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rollcall_jepsen::power::ailment::Illness;
 use rollcall_jepsen::power::apart::live_apart;
 use rollcall_jepsen::power::disk::Durability;
 use rollcall_jepsen::power::mount::PoweredDisk;
@@ -43,6 +44,30 @@ impl Mounted {
 
 fn sync(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
+}
+
+#[test]
+fn an_ill_disk_refuses_and_what_its_failed_syncs_left_is_lost_with_the_power() {
+    let mut mounted = Mounted::new(Durability::Journaled);
+    let file = File::create(mounted.at("a")).unwrap();
+    file.write_all_at(b"kept", 0).unwrap();
+    file.sync_all().unwrap();
+    file.write_all_at(b"lost", 0).unwrap();
+
+    mounted.disk.ailment().set(Some(Illness::FullDisk));
+    assert_eq!(file.write_all_at(b"more", 4).unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(File::create(mounted.at("b")).unwrap_err().kind(), ErrorKind::StorageFull);
+
+    mounted.disk.ailment().set(Some(Illness::BadDisk));
+    file.sync_all().unwrap_err();
+    mounted.disk.ailment().set(None);
+    assert_eq!(mounted.disk.ailment().refused_count(), 3);
+    // As with Linux: once it has failed, the next one says that all is well.
+    file.sync_all().unwrap();
+    assert_eq!(fs::read_to_string(mounted.at("a")).unwrap(), "lost");
+    drop(file);
+    mounted.cut();
+    assert_eq!(fs::read_to_string(mounted.at("a")).unwrap(), "kept");
 }
 
 #[test]

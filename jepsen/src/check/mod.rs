@@ -4,21 +4,30 @@
 use std::fmt;
 
 pub mod accepted_release;
+pub mod control;
+pub mod coverage;
 pub mod fences;
+pub mod grants;
 pub mod hook_journal;
 pub mod installs;
+pub mod linearizable;
 pub mod lost_writes;
 pub mod no_repeat;
 pub mod no_skip;
 pub mod one_outcome;
+pub mod one_token;
 pub mod order;
+pub mod registers;
 pub mod runs;
+pub mod same_log;
 pub mod serial;
 pub mod untouched;
+pub mod watches;
 pub mod width;
 
 /// How a check came out. Unknown is not a pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// What was promised, held.
     Held,
@@ -29,7 +38,7 @@ pub enum Outcome {
 }
 
 /// One check's judgement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Verdict {
     /// What was promised, for people.
     pub promise: String,

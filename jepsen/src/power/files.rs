@@ -15,13 +15,14 @@ use fuser::{
     ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
+use crate::power::ailment::{Call, Illness};
 use crate::power::disk::{Attributes, Body, Bytes, Disk, Ino, Inode, Kept, Place, Refusal, Special};
 use crate::power::mount::{PoweredGuard, Switched};
 
 /// Nobody but this kernel changes the disk: what it was told stays true until it asks for a change itself.
 const STAYS_TRUE: Duration = Duration::from_secs(3_600);
 
-/// What `statfs` tells: 64 GiB, all free. Nothing here is about full disks.
+/// What `statfs` tells: 64 GiB, all free; a disk that is full of a sudden says so by its refusals.
 const BLOCKS: u64 = 16 * 1024 * 1024;
 const BLOCK_SIZE: u32 = 4_096;
 
@@ -55,10 +56,34 @@ impl Files {
         action(&mut self.switched.powered().ok_or(Errno::EIO)?)
     }
 
+    /// The same with what changes it: an ill disk refuses.
+    fn change<T>(
+        &self,
+        call: Call,
+        action: impl FnOnce(&mut PoweredGuard<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        self.with(|disk| match self.switched.ailment.refuses(call) {
+            Some(Illness::FullDisk) => Err(Errno::ENOSPC),
+            Some(Illness::BadDisk) => Err(Errno::EIO),
+            None => action(disk),
+        })
+    }
+
+    /// A sync. Where it fails, the kernel takes what it could not write for written: the next sync won't try again.
+    fn sync(&self, ino: Ino) -> Result<(), Errno> {
+        self.with(|disk| match self.switched.ailment.refuses(Call::Sync) {
+            Some(_) => {
+                disk.fail_sync(ino);
+                Err(Errno::EIO)
+            }
+            None => Ok(disk.sync(ino)?),
+        })
+    }
+
     /// A new inode, told to the kernel.
     fn create_inode(&self, request: &Request, place: Place, mode: u32, body: Body) -> Result<FileAttr, Errno> {
         let at = SystemTime::now();
-        self.with(|disk| {
+        self.change(Call::Create, |disk| {
             let mode = u16::try_from(mode & 0o7777).unwrap_or_default();
             // A folder that hands its group down (setgid) isn't used here.
             let (uid, gid) = (request.uid(), request.gid());
@@ -316,7 +341,7 @@ impl Filesystem for Files {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.with(|disk| Ok(disk.write(ino.0, size(offset)?, data, SystemTime::now())?)) {
+        match self.change(Call::Write, |disk| Ok(disk.write(ino.0, size(offset)?, data, SystemTime::now())?)) {
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
             Err(errno) => reply.error(errno),
         }
@@ -328,11 +353,11 @@ impl Filesystem for Files {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer_empty(reply, self.with(|disk| Ok(disk.sync(ino.0)?)));
+        answer_empty(reply, self.sync(ino.0));
     }
 
     fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer_empty(reply, self.with(|disk| Ok(disk.sync(ino.0)?)));
+        answer_empty(reply, self.sync(ino.0));
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -385,7 +410,7 @@ impl Filesystem for Files {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let done = self.with(|disk| {
+        let done = self.change(Call::Write, |disk| {
             let now = SystemTime::now();
             let (start, end) = (size(offset)?, size(offset.saturating_add(length))?);
             let Body::File(bytes) = &disk.inode(ino.0)?.body else { return Err(Errno::ENODEV) };

@@ -18,6 +18,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
+use crate::power::ailment::Ailment;
 use crate::power::disk::{Durability, Loss};
 use crate::power::mount::PoweredDisk;
 use crate::power::network::{self, Cable};
@@ -140,6 +141,26 @@ impl Machine {
     /// Whether it has power.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// Its first process as we see it, while it has power: the door to its namespaces.
+    pub fn first(&self) -> Option<Pid> {
+        self.running.as_ref().map(|running| running.first)
+    }
+
+    /// All processes in it, as we see them.
+    pub fn processes(&self) -> Vec<Pid> {
+        self.running.as_ref().map(|running| processes_of(&running.namespace)).unwrap_or_default()
+    }
+
+    /// The id of its present boot; empty before the first one.
+    pub fn boot_id(&self) -> String {
+        std::fs::read_to_string(self.folder.join("boot-id")).unwrap_or_default().trim().to_owned()
+    }
+
+    /// What its disk refuses from here on, and how often it did.
+    pub fn ailment(&self) -> &Ailment {
+        self.disk.ailment()
     }
 
     /// Switches it on: a new boot id, its disk as it was kept, then its program.

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
+use crate::power::ailment::Ailment;
 use crate::power::disk::{Attributes, Body, Disk, Durability, Kept, Loss, ROOT};
 use crate::power::files::Files;
 
@@ -38,6 +39,8 @@ enum Power {
 pub(crate) struct Switched {
     state: Mutex<(Power, Disk)>,
     changed: Condvar,
+    /// What it refuses.
+    pub(crate) ailment: Ailment,
 }
 
 impl Switched {
@@ -82,13 +85,22 @@ impl PoweredDisk {
     /// An empty disk for the folder `place`; it isn't mounted yet.
     pub fn new(place: PathBuf, durability: Durability) -> Self {
         let disk = Disk::new(durability, SystemTime::now());
-        let switched = Arc::new(Switched { state: Mutex::new((Power::Off, disk)), changed: Condvar::new() });
+        let switched = Arc::new(Switched {
+            state: Mutex::new((Power::Off, disk)),
+            changed: Condvar::new(),
+            ailment: Ailment::default(),
+        });
         Self { switched, place, session: None }
     }
 
     /// Where it is mounted.
     pub fn place(&self) -> &Path {
         &self.place
+    }
+
+    /// What it refuses, and how often it did.
+    pub fn ailment(&self) -> &Ailment {
+        &self.switched.ailment
     }
 
     /// A folder in its root that has been there, synced, since long ago.

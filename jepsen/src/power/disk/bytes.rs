@@ -54,6 +54,11 @@ impl Bytes {
         }
     }
 
+    /// A sync that failed: what waits for it is taken for kept, and isn't.
+    pub fn give_up(&mut self) {
+        self.unsynced.clear();
+    }
+
     /// Forgets what was not kept; how many bytes that were.
     pub fn forget(&mut self) -> usize {
         let lost = std::mem::take(&mut self.unsynced).iter().map(ExactSizeIterator::len).sum();
@@ -96,6 +101,20 @@ mod tests {
         assert_eq!(bytes.forget(), 5);
         assert_eq!(bytes.read(0, 100), b"synced");
         assert!(bytes.is_synced());
+    }
+
+    #[test]
+    fn what_a_failed_sync_gave_up_no_later_sync_keeps() {
+        let mut bytes = Bytes::default();
+        bytes.write(0, b"one");
+        bytes.keep();
+        bytes.write(0, b"two");
+        bytes.give_up();
+        bytes.write(3, b"!");
+        bytes.keep();
+        assert_eq!(bytes.read(0, 9), b"two!", "as long as there is power");
+        bytes.forget();
+        assert_eq!(bytes.read(0, 9), b"one!");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::ffi::OsString;
 
-use crate::power::disk::{Body, Disk, Durability, Ino, Place, Refusal};
+use crate::power::disk::{Body, Disk, Durability, Ino, Inode, Place, Refusal};
 
 impl Disk {
     /// fsync or fdatasync of a file, a folder, or anything else that can be open.
@@ -30,6 +30,13 @@ impl Disk {
             self.keep_way_to(ino);
         }
         Ok(())
+    }
+
+    /// fsync that failed: what the file holds is taken for kept, and is lost with the power.
+    pub fn fail_sync(&mut self, ino: Ino) {
+        if let Ok(Inode { body: Body::File(bytes), .. }) = self.inode_mut(ino) {
+            bytes.give_up();
+        }
     }
 
     /// The names that lead from the root to it.

@@ -1,0 +1,137 @@
+//! R8 and R9: after an acknowledged pause nothing begins that was granted behind it until somebody resumes; after an
+//! acknowledged stop, ever. And what was seen at its end stays there.
+
+use std::collections::BTreeMap;
+
+use crate::check::Verdict;
+use crate::history::{EventKind, Record};
+use crate::hosts::evidence::Logged;
+use crate::ops::{Kind, Op, pairs};
+use crate::workload::rollout::Steered;
+
+const CONTROL: &str = "R8 nothing begins that was granted behind an acknowledged pause or stop";
+const ENDED: &str = "R9 what has ended stays ended";
+
+/// How a rollout may end.
+const ENDS: [&str; 5] = ["succeeded", "stopped", "rolled_back", "superseded", "denied"];
+
+/// Events that let a rollout go on.
+const GOES_ON: [&str; 2] = ["rollout_resumed", "rollback_begun"];
+
+/// Judges what an operator was told against what hooks and the log tell.
+pub fn check(history: &[Op], records: &[Record], log: &[Logged]) -> Vec<Verdict> {
+    vec![control(history, records, log), ended(history)]
+}
+
+fn steered(history: &[Op]) -> Vec<(&str, Steered)> {
+    let acknowledged = pairs(history).into_iter().filter(|pair| pair.kind() == Kind::Ok);
+    let parsed = acknowledged.filter_map(|pair| {
+        let is_ours =
+            matches!(pair.invoked.f.as_str(), "start" | "pause" | "resume" | "stop" | "abort" | "retry" | "look");
+        let steered = serde_json::from_value(pair.value().clone()).ok()?;
+        is_ours.then_some((pair.invoked.f.as_str(), steered))
+    });
+    parsed.collect()
+}
+
+fn control(history: &[Op], records: &[Record], log: &[Logged]) -> Verdict {
+    let mut violations = Vec::new();
+    let mut halts = 0;
+    for (verb, halt) in steered(history).into_iter().filter(|(verb, _)| matches!(*verb, "pause" | "stop")) {
+        let Some(from) = halt.revision else { continue };
+        halts += 1;
+        // Whoever may have let it go on, also one who was never told that they did.
+        let goes_on = log
+            .iter()
+            .filter(|logged| logged.rollout == halt.rollout && logged.revision > from)
+            .filter(|logged| verb == "pause" && logged.kinds.iter().any(|kind| GOES_ON.contains(&kind.as_str())))
+            .map(|logged| logged.revision)
+            .min()
+            .unwrap_or(u64::MAX);
+        let late = records.iter().find(|record| {
+            record.event == EventKind::Begin
+                && record.rollout == halt.rollout
+                && record.fence > from
+                && record.fence < goes_on
+        });
+        violations.extend(late.map(|record| {
+            let Record { hook, node, fence, .. } = record;
+            format!("{hook} on {node} under fence {fence}, granted behind the {verb} of {} at {from}", halt.rollout)
+        }));
+    }
+    if halts == 0 {
+        return Verdict::unknown(CONTROL, "nothing was paused or stopped");
+    }
+    Verdict::from_violations(CONTROL, format!("{halts} pauses and stops"), &violations)
+}
+
+fn ended(history: &[Op]) -> Verdict {
+    let mut by_rollout: BTreeMap<String, Vec<(u64, String)>> = BTreeMap::new();
+    for (_, seen) in steered(history).into_iter().filter(|(verb, _)| *verb == "look") {
+        if let Some(revision) = seen.revision {
+            by_rollout.entry(seen.rollout).or_default().push((revision, seen.status));
+        }
+    }
+    if by_rollout.is_empty() {
+        return Verdict::unknown(ENDED, "nobody looked");
+    }
+    let mut violations = Vec::new();
+    for (rollout, mut seen) in by_rollout.clone() {
+        seen.sort();
+        for pair in seen.windows(2) {
+            let ((at, before), (then, after)) = (&pair[0], &pair[1]);
+            if ENDS.contains(&before.as_str()) && before != after {
+                violations.push(format!("{rollout} was {before} at {at} and {after} at {then}"));
+            }
+        }
+    }
+    Verdict::from_violations(ENDED, format!("{} rollouts", by_rollout.len()), &violations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn history(deeds: &[(&str, u64, &str)]) -> Vec<Op> {
+        let mut ops = Vec::new();
+        for (f, revision, status) in deeds {
+            for kind in [Kind::Invoke, Kind::Ok] {
+                let value = json!({"rollout": "r1", "revision": revision, "status": status});
+                let index = ops.len() as u64;
+                let f = (*f).to_owned();
+                ops.push(Op { index, time: 0, process: Some(0), kind, f, value, peer: None, error: None });
+            }
+        }
+        ops
+    }
+
+    fn begin(fence: u64) -> Vec<Record> {
+        let mut record = Record::new(Duration::ZERO, EventKind::Begin, "a", "drain");
+        (record.rollout, record.fence) = ("r1".into(), fence);
+        vec![record]
+    }
+
+    #[test]
+    fn a_step_granted_behind_a_pause_is_seen() {
+        let paused = history(&[("pause", 10, "paused")]);
+        let resumed =
+            Logged { revision: 20, rollout: "r1".into(), kinds: vec!["rollout_resumed".into()], ..Logged::default() };
+        let judge = |fence, log: &[Logged]| check(&paused, &begin(fence), log)[0].outcome;
+        assert_eq!(judge(9, &[]), Outcome::Held, "it was granted before");
+        assert_eq!(judge(11, &[]), Outcome::Violated);
+        assert_eq!(judge(21, std::slice::from_ref(&resumed)), Outcome::Held);
+        assert_eq!(judge(11, std::slice::from_ref(&resumed)), Outcome::Violated);
+        let stopped = history(&[("stop", 10, "stopped")]);
+        assert_eq!(check(&stopped, &begin(21), &[resumed])[0].outcome, Outcome::Violated, "a stop is for good");
+    }
+
+    #[test]
+    fn a_rollout_that_comes_back_is_seen() {
+        let judge = |deeds: &[(&str, u64, &str)]| check(&history(deeds), &[], &[])[1].outcome;
+        assert_eq!(judge(&[("look", 1, "running"), ("look", 2, "stopped"), ("look", 3, "stopped")]), Outcome::Held);
+        assert_eq!(judge(&[("look", 2, "stopped"), ("look", 3, "running")]), Outcome::Violated);
+    }
+}

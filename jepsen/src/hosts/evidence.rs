@@ -1,0 +1,116 @@
+//! What the peers' own logs say at the end of a run: the audit trail of each, record by record. It settles what clients
+//! could not know, and it has to be the same everywhere.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rollcall_proto::v1;
+use rollcall_proto::v1::event_service_client::EventServiceClient;
+use serde::{Deserialize, Serialize};
+
+use crate::hosts::door::{Door, within};
+
+/// BOUND: one page.
+const PAGE_WITHIN: Duration = Duration::from_secs(10);
+
+/// BOUND: tries of one page; a leader may change once more.
+const TRIES: usize = 5;
+
+/// The largest answer that the peers give.
+const MAX_BYTES: usize = 64 << 20;
+
+/// One record in one peer's log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logged {
+    /// Whose log.
+    pub peer: String,
+    /// Its revision.
+    pub revision: u64,
+    /// The hash that chains it to the one before.
+    pub hash: String,
+    /// Who did it.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// What came of it: kinds of events.
+    pub kinds: Vec<String>,
+    /// The group that was declared, or else that of the first event: deadlines that are due come with any record.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The rollout of the first event that has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rollout: String,
+    /// Nodes to which a token was granted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<String>,
+}
+
+impl Logged {
+    /// Whether it is a write of a register.
+    pub fn is_register(&self) -> bool {
+        self.actor == "register" && self.kinds.iter().any(|kind| kind == "group_applied")
+    }
+
+    /// As a register's write leaves it.
+    #[cfg(test)]
+    pub fn register(peer: &str, key: &str, value: u64, revision: u64) -> Self {
+        Self {
+            peer: peer.into(),
+            revision,
+            actor: "register".into(),
+            reason: format!("v{value}"),
+            kinds: vec!["group_applied".into()],
+            group: format!("{key}.register"),
+            ..Self::default()
+        }
+    }
+}
+
+/// The whole audit trail of each peer.
+pub async fn collect(doors: &[Door]) -> Result<Vec<Logged>> {
+    let mut all = Vec::new();
+    for door in doors {
+        let mut since_revision = 0;
+        loop {
+            let page = page(door, since_revision).await?;
+            all.extend(page.records.into_iter().map(|record| logged(&door.name, record)));
+            since_revision = page.revision;
+            if !page.more {
+                break;
+            }
+        }
+    }
+    Ok(all)
+}
+
+async fn page(door: &Door, since_revision: u64) -> Result<v1::AuditResponse> {
+    let mut latest = None;
+    for _ in 0..TRIES {
+        let mut client = EventServiceClient::new(door.channel.clone()).max_decoding_message_size(MAX_BYTES);
+        match client.audit(within(PAGE_WITHIN, v1::AuditRequest { since_revision, limit: 1_000 })).await {
+            Ok(answer) => return Ok(answer.into_inner()),
+            Err(status) => latest = Some(status),
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Err(latest.context("nobody was asked")?).with_context(|| format!("{} doesn't show its audit trail", door.name))
+}
+
+fn logged(peer: &str, record: v1::AuditRecord) -> Logged {
+    let events = &record.events;
+    let first = |pick: fn(&v1::Event) -> &String| {
+        events.iter().map(pick).find(|text| !text.is_empty()).cloned().unwrap_or_default()
+    };
+    let declared = events.iter().find(|event| event.kind == "group_applied").map(|event| event.group.clone());
+    Logged {
+        peer: peer.to_owned(),
+        revision: record.revision,
+        hash: record.hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+        group: declared.unwrap_or_else(|| first(|event| &event.group)),
+        rollout: first(|event| &event.rollout_id),
+        granted: events.iter().filter(|event| event.kind == "token_granted").map(|e| e.node_name.clone()).collect(),
+        kinds: events.iter().map(|event| event.kind.clone()).collect(),
+        actor: record.actor,
+        reason: record.reason,
+    }
+}
