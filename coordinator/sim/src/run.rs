@@ -215,11 +215,27 @@ impl Run<'_> {
                 self.start_later(name, away_ms);
             }
         }
+        let emptied = self.desk.emptied.take();
+        emptied.into_iter().for_each(|peer| self.empty(peer));
         let (due, later) = std::mem::take(&mut self.later).into_iter().partition(|(at_ms, _)| *at_ms <= now_ms);
         self.later = later;
         let due: Vec<(u64, Later)> = due;
         due.into_iter().for_each(|(_, what)| self.do_now(what));
         Ok(())
+    }
+
+    /// Exchanges the disk of a peer for an empty one.
+    fn empty(&mut self, peer: usize) {
+        let name = peer_name(peer);
+        if !self.down.contains(&name) {
+            self.sim.crash(name.clone());
+            self.start_later(name.clone(), 200);
+        }
+        let emptied = self.machines.with(peer, |machine, _| {
+            machine.disk.synced_nothing();
+            std::fs::remove_dir_all(&machine.data_dir)
+        });
+        self.judge.note(&name, format_args!("gets an empty disk: {}", emptied.is_ok()));
     }
 
     /// Starts a host again after a while.

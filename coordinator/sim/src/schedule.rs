@@ -109,4 +109,5 @@ pub enum Verb {
     Revoke(usize),
     Promote,
     TransferLeader(usize),
+    ReplacePeer(usize),
 }

@@ -124,7 +124,7 @@ impl Setup {
 
     fn draw_verb(&self, rng: &mut StdRng) -> Verb {
         let node = rng.random_range(0..self.nodes);
-        match rng.random_range(0..21) {
+        match rng.random_range(0..23) {
             0..=4 => Verb::Start(rng.random_range(STARTED)),
             5..=7 => Verb::Pause,
             8..=10 => Verb::Resume,
@@ -136,7 +136,8 @@ impl Setup {
             17 => Verb::Release(node),
             18 => Verb::Revoke(node),
             19 => Verb::TransferLeader(rng.random_range(0..self.peers)),
-            _ => Verb::Undo,
+            20 => Verb::Undo,
+            _ => Verb::ReplacePeer(rng.random_range(0..self.peers)),
         }
     }
 
