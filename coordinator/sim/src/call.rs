@@ -143,7 +143,7 @@ impl Caller {
                 let call = |mut client: ClusterServiceClient<Channel>| async move {
                     client.transfer_leader(v1::TransferLeaderRequest { peer_id }).await.map(|_| ())
                 };
-                self.change_peers(&format!("moves leadership to {peer_id}"), call).await
+                self.change_peers(&format!("moves leadership to {peer_id}"), "", call).await
             }
             None => false,
         };
@@ -158,6 +158,8 @@ impl Caller {
             client.status(v1::ClusterStatusRequest::default()).await
         };
         let status = timeout(CALL, status).await.ok()?.ok()?.into_inner();
+        // A peer that belongs to no cluster knows of nobody but itself.
+        (!status.cluster_id.is_empty()).then_some(())?;
         status.peers.iter().find(|it| it.address == self.peers[peer]).map(|it| it.peer_id)
     }
 
@@ -178,23 +180,33 @@ impl Caller {
         let call = |mut client: ClusterServiceClient<Channel>| async move {
             client.remove_peer(v1::RemovePeerRequest { peer_id, options: None }).await.map(|_| ())
         };
-        self.change_peers(&format!("removes peer {peer_id}"), call).await
+        self.change_peers(&format!("removes peer {peer_id}"), &self.peers[peer].clone(), call).await
     }
 
     /// Takes a peer in; whether that is certain.
     pub async fn add_peer(&mut self, peer: usize) -> bool {
-        let address = self.peers[peer].clone();
+        let (address, blank) = (self.peers[peer].clone(), self.peers[peer].clone());
         let call = |mut client: ClusterServiceClient<Channel>| async move {
             client.add_peer(v1::AddPeerRequest { address, options: None }).await.map(|_| ())
         };
-        self.change_peers(&format!("adds p{}", peer + 1), call).await
+        self.change_peers(&format!("adds p{}", peer + 1), &blank, call).await
     }
 
-    async fn change_peers<F>(&mut self, what: &str, change: impl FnOnce(ClusterServiceClient<Channel>) -> F) -> bool
+    async fn change_peers<F>(
+        &mut self,
+        what: &str,
+        but: &str,
+        change: impl FnOnce(ClusterServiceClient<Channel>) -> F,
+    ) -> bool
     where
         F: Future<Output = Result<(), Status>>,
     {
-        let address = self.peer();
+        let address = loop {
+            let address = self.peer();
+            if address != *but {
+                break address;
+            }
+        };
         let changed = async { change(ClusterServiceClient::new(connect(&address).await?)).await };
         let changed = timeout(CHANGE, changed).await.map(|changed| changed.map_err(|status| reason(&status)));
         self.judge.note("op", format_args!("{what}: {changed:?}"));

@@ -209,7 +209,7 @@ impl Operator {
                     ));
                     return;
                 }
-                v1::RolloutStatus::Paused if rollout.pause_causes.iter().any(|cause| cause == "step_failed") => {
+                v1::RolloutStatus::Paused if rollout.pause_causes.iter().any(|cause| cause.ends_with("_failed")) => {
                     self.go_on(Verb::Retry, &rollout).await;
                 }
                 v1::RolloutStatus::Paused => self.go_on(Verb::Resume, &rollout).await,
