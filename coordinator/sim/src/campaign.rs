@@ -64,10 +64,11 @@ impl Children {
             }
             code => {
                 let said = String::from_utf8_lossy(&output.stderr);
-                let last = said.lines().last().unwrap_or_default().to_owned();
+                let panic = said.lines().find(|line| line.starts_with("panicked: "));
+                let last = panic.or(said.lines().last()).unwrap_or_default().to_owned();
                 // A process that dies takes its verdict with it; that it died is one.
                 anyhow::ensure!(code != Some(3), "seed {seed}: {last}");
-                Ok(Said { rule: Some("died".to_owned()), line: format!("seed {seed} VIOLATED died: {code:?} {last}") })
+                Ok(Said { rule: Some("died".to_owned()), line: format!("seed {seed} VIOLATED died: {last}") })
             }
         }
     }
