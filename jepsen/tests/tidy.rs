@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The workspace's crates and which of each other they may depend on, in any way. ARCHITECTURE.md draws it.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("rollcall-codec", &[]),
     ("rollcall-ident", &["rollcall-codec"]),
     ("rollcall-proto", &[]),
@@ -18,6 +18,17 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("rollcall-node", &["rollcall-codec", "rollcall-ident", "rollcall-proto", "rollcall-steps"]),
     ("rollcall-cli", &["rollcall-ident", "rollcall-proto"]),
     ("rollcall-jepsen", &["rollcall-proto"]),
+    (
+        "rollcall-sim",
+        &[
+            "rollcall-codec",
+            "rollcall-coordinator",
+            "rollcall-ident",
+            "rollcall-proto",
+            "rollcall-rollout",
+            "rollcall-steps",
+        ],
+    ),
 ];
 
 /// Crates without a clock, randomness or IO.

@@ -25,6 +25,9 @@ use crate::setup::stream;
 /// BOUND: one call; the API's own deadline is shorter.
 const CALL: Duration = Duration::from_secs(4);
 
+/// BOUND: a change of the peers: one that is taken in has to catch up.
+const CHANGE: Duration = Duration::from_secs(30);
+
 /// BOUND: one write with all its repetitions.
 const WRITE: Duration = Duration::from_secs(12);
 
@@ -135,17 +138,82 @@ impl Caller {
     }
 
     async fn transfer(&mut self, peer: usize) -> Outcome {
-        let address = self.peer();
-        let moved = async {
-            let mut client = ClusterServiceClient::new(connect(&address).await?);
-            let status = client.status(v1::ClusterStatusRequest::default()).await?.into_inner();
-            let peer_id = status.peers.get(peer).map(|peer| peer.peer_id).unwrap_or_default();
-            client.transfer_leader(v1::TransferLeaderRequest { peer_id }).await.map(|_| ())
+        let moved = match self.member(peer).await {
+            Some(peer_id) => {
+                let call = |mut client: ClusterServiceClient<Channel>| async move {
+                    client.transfer_leader(v1::TransferLeaderRequest { peer_id }).await.map(|_| ())
+                };
+                self.change_peers(&format!("moves leadership to {peer_id}"), "", call).await
+            }
+            None => false,
         };
-        let moved = timeout(CALL, moved).await;
-        let moved = moved.map(|moved| moved.map_err(|status| status.code()));
-        self.judge.note("op", format_args!("moves leadership: {moved:?}"));
-        Outcome::Unknown
+        if moved { Outcome::Done(0) } else { Outcome::Unknown }
+    }
+
+    /// The id under which a peer is a member; none: it is none, or nobody can tell.
+    async fn member(&mut self, peer: usize) -> Option<u64> {
+        let address = self.peer();
+        let status = async {
+            let mut client = ClusterServiceClient::new(connect(&address).await?);
+            client.status(v1::ClusterStatusRequest::default()).await
+        };
+        let status = timeout(CALL, status).await.ok()?.ok()?.into_inner();
+        // A peer that belongs to no cluster knows of nobody but itself.
+        (!status.cluster_id.is_empty()).then_some(())?;
+        status.peers.iter().find(|it| it.address == self.peers[peer]).map(|it| it.peer_id)
+    }
+
+    /// Whether a peer is a member, asked until there is an answer.
+    pub async fn is_member(&mut self, peer: usize) -> bool {
+        for _ in 0..20 {
+            if self.member(peer).await.is_some() {
+                return true;
+            }
+            sleep(PAUSE).await;
+        }
+        false
+    }
+
+    /// Takes a peer out; whether that is certain.
+    pub async fn remove_peer(&mut self, peer: usize) -> bool {
+        let Some(peer_id) = self.member(peer).await else { return false };
+        let call = |mut client: ClusterServiceClient<Channel>| async move {
+            client.remove_peer(v1::RemovePeerRequest { peer_id, options: None }).await.map(|_| ())
+        };
+        self.change_peers(&format!("removes peer {peer_id}"), &self.peers[peer].clone(), call).await
+    }
+
+    /// Takes a peer in; whether that is certain.
+    pub async fn add_peer(&mut self, peer: usize) -> bool {
+        let (address, blank) = (self.peers[peer].clone(), self.peers[peer].clone());
+        let call = |mut client: ClusterServiceClient<Channel>| async move {
+            client.add_peer(v1::AddPeerRequest { address, options: None }).await.map(|_| ())
+        };
+        self.change_peers(&format!("adds p{}", peer + 1), &blank, call).await
+    }
+
+    async fn change_peers<F>(
+        &mut self,
+        what: &str,
+        but: &str,
+        change: impl FnOnce(ClusterServiceClient<Channel>) -> F,
+    ) -> bool
+    where
+        F: Future<Output = Result<(), Status>>,
+    {
+        let address = loop {
+            let address = self.peer();
+            if address != *but {
+                break address;
+            }
+        };
+        let changed = async { change(ClusterServiceClient::new(connect(&address).await?)).await };
+        let changed = timeout(CHANGE, changed).await.map(|changed| changed.map_err(|status| reason(&status)));
+        self.judge.note("op", format_args!("{what}: {changed:?}"));
+        if matches!(changed, Ok(Ok(()))) {
+            self.judge.count("changes of the peers");
+        }
+        matches!(changed, Ok(Ok(())))
     }
 
     /// The group's active rollout, as it is now.
@@ -270,9 +338,12 @@ async fn steer(channel: Channel, verb: Verb, rollout_id: String, options: v1::Wr
             let request = v1::UndoRolloutRequest { group, options: Some(options), ..Default::default() };
             return client.undo(request).await.map(|answer| answer.into_inner().revision);
         }
-        Verb::Start(_) | Verb::Hold(_) | Verb::Release(_) | Verb::Revoke(_) | Verb::TransferLeader(_) => {
-            unreachable!("not about a rollout")
-        }
+        Verb::Start(_)
+        | Verb::Hold(_)
+        | Verb::Release(_)
+        | Verb::Revoke(_)
+        | Verb::TransferLeader(_)
+        | Verb::ReplacePeer(_) => unreachable!("not about a rollout"),
     };
     answer.map(|answer| answer.into_inner().revision)
 }

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+
+/// BOUND: a run. It takes some seconds; one in which something goes on without letting time pass never ends.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// What a child says of its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +41,19 @@ impl Children {
         if !without.is_empty() {
             command.arg("--without").arg(list(without));
         }
-        let output = command.stdin(Stdio::null()).output().context("a child can't be run")?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.context("a child can't be run")?;
+        let began = Instant::now();
+        while child.try_wait()?.is_none() {
+            if began.elapsed() > LONGEST {
+                child.kill()?;
+                child.wait()?;
+                let line = format!("seed {seed} VIOLATED busy: time doesn't pass, or takes longer than {LONGEST:?}");
+                return Ok(Said { rule: Some("busy".to_owned()), line });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let output = child.wait_with_output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let line = text.lines().last().unwrap_or_default().to_owned();
         match output.status.code() {
@@ -49,10 +64,11 @@ impl Children {
             }
             code => {
                 let said = String::from_utf8_lossy(&output.stderr);
-                let last = said.lines().last().unwrap_or_default().to_owned();
+                let panic = said.lines().find(|line| line.starts_with("panicked: "));
+                let last = panic.or(said.lines().last()).unwrap_or_default().to_owned();
                 // A process that dies takes its verdict with it; that it died is one.
                 anyhow::ensure!(code != Some(3), "seed {seed}: {last}");
-                Ok(Said { rule: Some("died".to_owned()), line: format!("seed {seed} VIOLATED died: {code:?} {last}") })
+                Ok(Said { rule: Some("died".to_owned()), line: format!("seed {seed} VIOLATED died: {last}") })
             }
         }
     }

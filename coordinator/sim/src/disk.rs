@@ -70,6 +70,11 @@ impl Disk {
         }
     }
 
+    /// It is another disk, and empty.
+    pub fn synced_nothing(&mut self) {
+        self.synced.clear();
+    }
+
     /// The power is gone. What is said about it is for the trace.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rollcall_steps::Hook;
+
 use crate::disk::Mood;
 use crate::run::{Later, Run, peer_name};
 use crate::schedule::Fault;
@@ -31,6 +33,14 @@ pub(crate) fn inject(run: &mut Run<'_>, fault: Fault) {
                 run.nodes[node].borrow_mut().cut_power();
                 tell_of_death(run, &name);
             }
+        }
+        Fault::DieInHook { hook, after_ms, for_ms, is_power } => {
+            // Which node it will be is seen when it begins.
+            let fault = match is_power {
+                true => Fault::CutNodePower { node: 0, for_ms, is_silent: false },
+                false => Fault::KillAgent { node: 0, for_ms },
+            };
+            run.armed.push((hook, after_ms, fault));
         }
         Fault::CrashService { node } => {
             run.judge.count("services crashed");
@@ -74,6 +84,18 @@ pub(crate) fn inject(run: &mut Run<'_>, fault: Fault) {
         }
         Fault::Say(_) => unreachable!("that is the operator's"),
     }
+}
+
+/// A node has begun a hook: whatever waited for that happens to it.
+pub(crate) fn spring(run: &mut Run<'_>, name: &str, hook: Hook) {
+    let Some(place) = run.armed.iter().position(|(armed, ..)| *armed == hook) else { return };
+    let Some(number) = run.nodes.iter().position(|machine| machine.borrow().name == name) else { return };
+    let (_, after_ms, mut fault) = run.armed.remove(place);
+    if let Fault::CutNodePower { node, .. } | Fault::KillAgent { node, .. } = &mut fault {
+        *node = number;
+    }
+    run.judge.count("deaths in a hook");
+    run.later.push((run.judge.now_ms() + after_ms, Later::Fault(fault)));
 }
 
 /// The hooks of a dead agent may be settled by their policy.

@@ -36,13 +36,20 @@ pub struct Desk {
     pub stage: Cell<Stage>,
     /// What is to be said.
     pub said: RefCell<VecDeque<Verb>>,
+    /// Peers whose disk is to be exchanged for an empty one.
+    pub emptied: RefCell<Vec<usize>>,
     /// What it waits for, for who asks why it doesn't end.
     pub waits_for: RefCell<String>,
 }
 
 impl Default for Desk {
     fn default() -> Self {
-        Self { stage: Cell::new(Stage::Founding), said: RefCell::default(), waits_for: RefCell::default() }
+        Self {
+            stage: Cell::new(Stage::Founding),
+            said: RefCell::default(),
+            emptied: RefCell::default(),
+            waits_for: RefCell::default(),
+        }
     }
 }
 
@@ -114,8 +121,32 @@ impl Operator {
         }
     }
 
+    /// Takes a peer out, gives its machine an empty disk, and takes it in again: under another id.
+    async fn replace(&mut self, peer: usize) {
+        if self.caller.remove_peer(peer).await {
+            self.desk.emptied.borrow_mut().push(peer);
+            sleep(Duration::from_secs(2)).await;
+            self.caller.add_peer(peer).await;
+        }
+    }
+
+    /// Who isn't a member in the end is taken in.
+    async fn complete_peers(&mut self) {
+        for peer in 0..self.setup.peers {
+            while !self.caller.is_member(peer).await {
+                self.desk.emptied.borrow_mut().push(peer);
+                sleep(Duration::from_secs(3)).await;
+                let is_added = self.caller.add_peer(peer).await;
+                self.wait(format!("p{} is taken in: {is_added}", peer + 1)).await;
+            }
+        }
+    }
+
     /// Says something, where it makes sense at all.
     async fn say(&mut self, verb: Verb) {
+        if let Verb::ReplacePeer(peer) = verb {
+            return self.replace(peer).await;
+        }
         let Some(rollout) = self.caller.rollout().await else {
             if let Verb::Start(release) = verb {
                 self.caller.start(RELEASES[release]).await;
@@ -141,6 +172,7 @@ impl Operator {
 
     /// Does what a person would, until nothing is open; then one more rollout must succeed.
     async fn settle(&mut self) {
+        self.complete_peers().await;
         for node in 0..self.setup.nodes {
             self.caller.say_until_answered(Verb::Release(node)).await;
         }
@@ -177,7 +209,7 @@ impl Operator {
                     ));
                     return;
                 }
-                v1::RolloutStatus::Paused if rollout.pause_causes.iter().any(|cause| cause == "step_failed") => {
+                v1::RolloutStatus::Paused if rollout.pause_causes.iter().any(|cause| cause.ends_with("_failed")) => {
                     self.go_on(Verb::Retry, &rollout).await;
                 }
                 v1::RolloutStatus::Paused => self.go_on(Verb::Resume, &rollout).await,

@@ -11,6 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::Context as _;
 use rand::Rng as _;
 use rand::rngs::StdRng;
+use rollcall_steps::Hook;
 use tempfile::TempDir;
 use turmoil::Sim;
 
@@ -87,6 +88,8 @@ pub(crate) struct Run<'a> {
     /// Hosts that are down, and will be started.
     pub down: BTreeSet<String>,
     troubled_since: Option<u64>,
+    /// What waits for a node to begin a hook.
+    pub armed: Vec<(Hook, u64, Fault)>,
 }
 
 /// What follows from a fault.
@@ -98,6 +101,7 @@ pub(crate) enum Later {
     Release(Vec<(String, String)>),
     NormalLatency,
     DiskWell(usize),
+    Fault(Fault),
 }
 
 impl Run<'_> {
@@ -150,6 +154,7 @@ impl Run<'_> {
             later: Vec::new(),
             down: BTreeSet::new(),
             troubled_since: None,
+            armed: Vec::new(),
             setup,
         }
     }
@@ -215,11 +220,30 @@ impl Run<'_> {
                 self.start_later(name, away_ms);
             }
         }
+        for (name, hook) in self.judge.fresh_hooks() {
+            faults::spring(self, &name, hook);
+        }
+        let emptied = self.desk.emptied.take();
+        emptied.into_iter().for_each(|peer| self.empty(peer));
         let (due, later) = std::mem::take(&mut self.later).into_iter().partition(|(at_ms, _)| *at_ms <= now_ms);
         self.later = later;
         let due: Vec<(u64, Later)> = due;
         due.into_iter().for_each(|(_, what)| self.do_now(what));
         Ok(())
+    }
+
+    /// Exchanges the disk of a peer for an empty one.
+    fn empty(&mut self, peer: usize) {
+        let name = peer_name(peer);
+        if !self.down.contains(&name) {
+            self.sim.crash(name.clone());
+            self.start_later(name.clone(), 200);
+        }
+        let emptied = self.machines.with(peer, |machine, _| {
+            machine.disk.synced_nothing();
+            std::fs::remove_dir_all(&machine.data_dir)
+        });
+        self.judge.note(&name, format_args!("gets an empty disk: {}", emptied.is_ok()));
     }
 
     /// Starts a host again after a while.
@@ -240,6 +264,7 @@ impl Run<'_> {
             Later::NormalLatency => {
                 self.sim.set_max_message_latency(Duration::from_millis(self.setup.latency_ms.1));
             }
+            Later::Fault(fault) => faults::inject(self, fault),
             Later::DiskWell(peer) => self.machines.with(peer, |machine, _| machine.disk.mood = disk::Mood::Well),
         }
     }
@@ -259,8 +284,11 @@ impl Run<'_> {
     /// Nothing goes wrong any more: what is down is started, what is cut is mended.
     fn heal(&mut self) {
         self.judge.note("--", "nothing goes wrong any more");
+        self.armed.clear();
         for (_, what) in std::mem::take(&mut self.later) {
-            self.do_now(what);
+            if !matches!(what, Later::Fault(_)) {
+                self.do_now(what);
+            }
         }
         for peer in 0..self.setup.peers {
             self.do_now(Later::DiskWell(peer));

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use rollcall_steps::Hook;
+
 /// A kind of fault, of which a seed draws whether it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they are told apart in `Setup::draw_fault`")]
@@ -68,6 +70,8 @@ pub enum Fault {
     KillAgent { node: usize, for_ms: u64 },
     /// A node's machine loses its power.
     CutNodePower { node: usize, for_ms: u64, is_silent: bool },
+    /// The next node that begins this hook loses its power so long after that; or only its agent dies.
+    DieInHook { hook: Hook, after_ms: u64, for_ms: u64, is_power: bool },
     /// A service ends by itself.
     CrashService { node: usize },
     /// A service isn't well for a while.
@@ -109,4 +113,5 @@ pub enum Verb {
     Revoke(usize),
     Promote,
     TransferLeader(usize),
+    ReplacePeer(usize),
 }

@@ -7,12 +7,16 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 use rollcall_coordinator::raft::Tuning;
+use rollcall_steps::Hook;
 
 use crate::node::HookRates;
 use crate::schedule::{Event, Fault, Kind, Verb};
 
 /// Releases that operators start; the last one is kept for the end.
 const STARTED: std::ops::Range<usize> = 1..4;
+
+/// Hooks in which a node may die: what they begun is what its journal must not lose.
+const DEADLY: [Hook; 6] = [Hook::Drain, Hook::PreStop, Hook::PostStop, Hook::Install, Hook::Init, Hook::Undrain];
 
 /// Everything about a run that isn't left to the system.
 #[derive(Debug, Clone)]
@@ -124,7 +128,7 @@ impl Setup {
 
     fn draw_verb(&self, rng: &mut StdRng) -> Verb {
         let node = rng.random_range(0..self.nodes);
-        match rng.random_range(0..21) {
+        match rng.random_range(0..23) {
             0..=4 => Verb::Start(rng.random_range(STARTED)),
             5..=7 => Verb::Pause,
             8..=10 => Verb::Resume,
@@ -136,7 +140,8 @@ impl Setup {
             17 => Verb::Release(node),
             18 => Verb::Revoke(node),
             19 => Verb::TransferLeader(rng.random_range(0..self.peers)),
-            _ => Verb::Undo,
+            20 => Verb::Undo,
+            _ => Verb::ReplacePeer(rng.random_range(0..self.peers)),
         }
     }
 
@@ -150,6 +155,12 @@ impl Setup {
         match kind {
             Kind::PeerCrash => Fault::KillPeer { peer, for_ms },
             Kind::PeerPower => Fault::CutPeerPower { peer, for_ms, is_silent: rng.random_bool(0.5) },
+            Kind::AgentCrash | Kind::NodePower if rng.random_bool(0.6) => Fault::DieInHook {
+                hook: *DEADLY.choose(rng).expect("there are some"),
+                after_ms: rng.random_range(0..800),
+                for_ms,
+                is_power: kind == Kind::NodePower,
+            },
             Kind::AgentCrash => Fault::KillAgent { node, for_ms },
             Kind::NodePower => Fault::CutNodePower { node, for_ms, is_silent: rng.random_bool(0.5) },
             Kind::Service if rng.random_bool(0.5) => Fault::CrashService { node },

@@ -56,6 +56,14 @@ fn a_peer_that_refuses_connections_is_left_alone_between_tries() {
     assert_eq!(report.violation, None);
 }
 
+/// Whoever waits for a leader of a peer that has stopped for good is told so, instead of asking again at once for ever.
+#[test]
+fn a_peer_whose_disk_fails_ends_and_comes_back() {
+    let report = system(&[(100, Fault::Say(Verb::Start(1))), (2_000, Fault::FailSync { peer: 0 })]);
+    assert_eq!(report.violation, None);
+    assert_eq!(count(&report, "peers failed"), 1, "{:?}", report.counts);
+}
+
 #[test]
 fn one_seed_is_one_trace_whatever_process_runs_it() {
     let line = |seed: &str| {

@@ -226,8 +226,10 @@ impl Consensus {
             }
             tokio::select! {
                 () = sleep(pause) => {}
-                // The leader has stopped for good if this errs; the next try says so.
-                _ = leadership.changed() => {}
+                changed = leadership.changed() => if changed.is_err() {
+                    // This peer has stopped for good: no later try ends otherwise.
+                    return Err(doubt.unwrap_or(NotProposed::Stopping.into()));
+                },
             }
             pause = (pause * 2).min(RETRY_LAST);
         }
@@ -269,7 +271,9 @@ impl Consensus {
             }
             tokio::select! {
                 () = sleep(pause) => {}
-                _ = leadership.changed() => {}
+                changed = leadership.changed() => if changed.is_err() {
+                    return Err(ReadError::Stopping);
+                },
             }
             pause = (pause * 2).min(RETRY_LAST);
         };

@@ -111,7 +111,9 @@ impl Consensus {
                 return Err(error);
             }
             // Leadership moves, as part of the change or not; here and there it isn't seen at the same moment.
-            let _ = timeout(LOOK_AGAIN, leadership.changed()).await;
+            if let Ok(Err(_)) = timeout(LOOK_AGAIN, leadership.changed()).await {
+                return Err(error);
+            }
         }
     }
 

@@ -89,7 +89,8 @@ impl Batcher {
             }
             tokio::select! {
                 () = sleep(pause) => {}
-                _ = leadership.changed() => {}
+                // This peer has stopped for good.
+                changed = leadership.changed() => if changed.is_err() { return },
             }
             pause = (pause * 2).min(RETRY_LAST);
         }

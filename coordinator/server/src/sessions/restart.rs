@@ -51,7 +51,10 @@ async fn orphan_earlier_sessions(consensus: &Consensus) {
         }
         tokio::select! {
             () = sleep(PAUSE) => {}
-            _ = leadership.changed() => {}
+            changed = leadership.changed() => if changed.is_err() {
+                // This peer has stopped for good, and hosts nobody any more.
+                std::future::pending::<()>().await;
+            },
         }
     }
 }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rollcall_rollout::{ChainedRecord, State};
+use rollcall_steps::Hook;
 
 pub use pledges::Pledges;
 pub use states::States;
@@ -137,6 +138,12 @@ impl Judge {
             see(&mut inner.witness, at_ms)
         };
         found.into_iter().for_each(|violation| self.accuse(violation));
+    }
+
+    /// Who has begun which hook since this was asked last.
+    #[must_use]
+    pub fn fresh_hooks(&self) -> Vec<(String, Hook)> {
+        self.lock().witness.take_fresh()
     }
 
     /// A peer shows this state.

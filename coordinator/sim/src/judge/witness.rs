@@ -55,6 +55,8 @@ pub struct Witness {
     well_since: BTreeMap<String, u64>,
     /// Nodes that a step takes down, and that weren't well since; true: it is down already.
     taken_down: BTreeMap<String, bool>,
+    /// Who has begun what since somebody asked.
+    fresh: Vec<(String, Hook)>,
     /// Between these revisions nothing was granted in this rollout: it stood still by an operator's word.
     standstills: BTreeMap<RolloutId, Vec<(u64, Option<u64>)>>,
 }
@@ -70,6 +72,7 @@ impl Witness {
             installed: BTreeSet::new(),
             well_since: BTreeMap::new(),
             taken_down: BTreeMap::new(),
+            fresh: Vec::new(),
             standstills: BTreeMap::new(),
         }
     }
@@ -89,6 +92,7 @@ impl Witness {
     /// A hook begins.
     pub fn begin(&mut self, begin: &Begin) -> Option<Violation> {
         let Begin { node, rollout, fence, attempt, hook, release, .. } = begin;
+        self.fresh.push((node.clone(), *hook));
         let what = format!("{node} begins {} in {rollout} with fence {fence}, attempt {attempt}", hook.name());
         let highest = self.fences.entry(node.clone()).or_default();
         if *fence < *highest {
@@ -113,6 +117,11 @@ impl Witness {
         starts.is_running = true;
         let repeats = !matches!(hook, Hook::ReadyToUpdate) && starts.begun > 1 + starts.excused;
         repeats.then(|| Violation::new("R6", format_args!("{what}, for the {}th time", starts.begun)))
+    }
+
+    /// Who has begun what since this was asked last.
+    pub fn take_fresh(&mut self) -> Vec<(String, Hook)> {
+        std::mem::take(&mut self.fresh)
     }
 
     /// A hook has ended; it may be begun again if it said so, or failed.
