@@ -55,6 +55,9 @@ pub struct Ending {
     pub recovered_in_ms: Option<u64>,
     /// What failed.
     pub failed: Option<String>,
+    /// What was odd at the end, though it broke no promise.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// What each node runs at the end, where there are nodes.
     #[serde(default)]
     pub runs: BTreeMap<String, String>,

@@ -8,13 +8,14 @@ use rollcall_proto::v1;
 use rollcall_proto::v1::event_service_client::EventServiceClient;
 use serde::{Deserialize, Serialize};
 
+use crate::hosts::Hosts;
 use crate::hosts::door::{Door, within};
 
 /// BOUND: one page.
 const PAGE_WITHIN: Duration = Duration::from_secs(10);
 
 /// BOUND: tries of one page; a leader may change once more.
-const TRIES: usize = 5;
+const TRIES: usize = 2;
 
 /// The largest answer that the peers give.
 const MAX_BYTES: usize = 64 << 20;
@@ -66,21 +67,48 @@ impl Logged {
     }
 }
 
-/// The whole audit trail of each peer.
-pub async fn collect(doors: &[Door]) -> Result<Vec<Logged>> {
-    let mut all = Vec::new();
-    for door in doors {
-        let mut since_revision = 0;
-        loop {
-            let page = page(door, since_revision).await?;
-            all.extend(page.records.into_iter().map(|record| logged(&door.name, record)));
-            since_revision = page.revision;
-            if !page.more {
-                break;
+/// What was collected.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// The whole audit trail of each peer that shows one.
+    pub log: Vec<Logged>,
+    /// What somebody should know of how it was come by.
+    pub notes: Vec<String>,
+}
+
+/// The whole audit trail of each peer. One that doesn't show it is started again, as its message says; that is noted.
+pub async fn collect(hosts: &Hosts) -> Result<Collected> {
+    let mut collected = Collected::default();
+    for door in &hosts.doors {
+        let mut found = read(door).await;
+        if let Err(error) = &found {
+            collected.notes.push(format!("{error:#}; started again"));
+            let host = hosts.named(&door.name)?;
+            if let Some(process) = host.process() {
+                host.kill(process).await?;
             }
+            hosts.await_recovery().await?;
+            found = read(door).await;
+        }
+        match found {
+            Ok(log) => collected.log.extend(log),
+            Err(error) => collected.notes.push(format!("{error:#}")),
         }
     }
-    Ok(all)
+    Ok(collected)
+}
+
+async fn read(door: &Door) -> Result<Vec<Logged>> {
+    let mut all = Vec::new();
+    let mut since_revision = 0;
+    loop {
+        let page = page(door, since_revision).await?;
+        all.extend(page.records.into_iter().map(|record| logged(&door.name, record)));
+        since_revision = page.revision;
+        if !page.more {
+            return Ok(all);
+        }
+    }
 }
 
 async fn page(door: &Door, since_revision: u64) -> Result<v1::AuditResponse> {

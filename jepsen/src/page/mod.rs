@@ -49,6 +49,7 @@ fn page(stored: &Stored, results: &Results) -> String {
         numbers(stored, results),
         "<h2>Promises</h2>".to_owned(),
         tables::verdicts(&results.verdicts),
+        results.ending.notes.iter().map(|note| format!("<p class=\"facts\">Noted: {}</p>", escape(note))).collect(),
         "<h2>What happened when</h2>".to_owned(),
         timeline::key(!records.is_empty()),
         timeline::svg(stored, &sights, &records),

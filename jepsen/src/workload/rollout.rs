@@ -292,7 +292,7 @@ pub fn runs(host: &crate::hosts::host::Host) -> Result<String> {
     let text = std::fs::read_to_string(host.machine.disk().join("state/up")).context("its service isn't up")?;
     let (pid, release) = text.trim().split_once(' ').context("its service says nothing of itself")?;
     // As the machine itself numbers its processes.
-    let lives = std::path::Path::new(&format!("/proc/{first}/root/proc/{pid}/stat")).exists();
+    let lives = std::path::Path::new(&format!("/proc/{first}/root")).join(format!("proc/{pid}/stat")).exists();
     anyhow::ensure!(lives, "the process of its service is gone");
     Ok(release.to_owned())
 }

@@ -102,11 +102,12 @@ async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: C
     ending.faults_to = nanos(clock);
     screen.say("all faults are over");
     end(&hosts, crew, &mut ending, screen).await?;
+    let evidence::Collected { log, notes } = evidence::collect(&hosts).await?;
+    for note in &notes {
+        screen.say(&screen.tint(Tone::Red, note));
+    }
+    ending.notes = notes;
     store_json(&folder.join("ending.json"), &ending)?;
-    let log = evidence::collect(&hosts.doors).await.unwrap_or_else(|error| {
-        screen.say(&screen.tint(Tone::Red, &format!("{error:#}")));
-        Vec::new()
-    });
     let lines: Vec<String> = log.iter().map(serde_json::to_string).collect::<Result<_, serde_json::Error>>()?;
     std::fs::write(folder.join("log.jsonl"), lines.join("\n"))?;
     edn::write(&folder.join("history.edn"), &book.ops())?;
