@@ -57,6 +57,9 @@ need_machines() {
     }
 }
 
+# Of the builds in which faults can be planted, and that know one feature level more.
+TEST_FEATURES=rollcall-rollout/next-level,rollcall-rollout/planted-faults,rollcall-coordinator/planted-faults,rollcall-sim/planted-faults
+
 # What some nemeses are made with: partitions and loss, and clocks that jump.
 need_nemeses() {
     local package missing=

@@ -159,7 +159,7 @@ async fn how_fetching_went_is_told_once_in_each_session() {
         let fetched = said.reports.iter().filter(|it| matches!(it.kind, Some(Reported::Prefetch(_))));
         fetched.count()
     };
-    coordinator.order(|orders| orders.prefetch = crate::support::ident(2));
+    coordinator.order(|orders| orders.prefetch = ident(2));
     coordinator.until("it is told", |said| told(said) == 1).await;
     // With each phase of a step the orders change, and what is to be fetched stays.
     coordinator.run_step(2, Some(1), 20).await;
