@@ -243,8 +243,8 @@ async fn an_addition_whose_leader_dies_can_be_repeated_elsewhere() {
     let new = cluster.peers.pop().unwrap();
     let (consensus, to_add) = (cluster.peers[leader].consensus(), address.clone());
     let adding = cluster.peers[leader].begin(async move { consensus.add_peer(&to_add, origin()).await });
-    // Somewhere between the join and the vote.
-    eventually("the new peer has joined", || new.peer.consensus()).await;
+    // Between the join and the vote, which is three syncs of a majority later: without a look every so often.
+    new.peer.running().wait_for(Option::is_some).await.unwrap();
     cluster.peers.remove(leader).kill().await;
     assert!(adding.await.is_err(), "it was killed in the middle");
     cluster.await_leader().await;

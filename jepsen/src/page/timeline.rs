@@ -235,7 +235,7 @@ fn colour(fault: Fault) -> &'static str {
         Fault::Pause => "#8a6d3b",
         Fault::Partition => "#5b4b8a",
         Fault::Link => "#8673b5",
-        Fault::Power => "#23262b",
+        Fault::Power => "#5a626e",
         Fault::Disk => "#2f6f73",
         Fault::Rot => "#6b7f2a",
         Fault::Clock => "#3e6f9e",
