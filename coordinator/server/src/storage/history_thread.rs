@@ -61,6 +61,8 @@ pub(super) struct Keeper {
     publish: watch::Sender<HistoryBounds>,
     /// Up to here it was flushed.
     flushed: Revision,
+    /// What the state machine said last, heard while there are no files too: a history made anew begins behind it.
+    last: (Revision, ChainHead),
     retry_at: Option<Instant>,
 }
 
@@ -73,11 +75,16 @@ impl std::fmt::Debug for Keeper {
 impl Keeper {
     fn open(dir: PathBuf, retained: u64, publish: watch::Sender<HistoryBounds>) -> Self {
         let book = guarded(|| Book::open(&dir, retained));
+        let (flushed, last) = (Revision(0), (Revision(0), ChainHead::default()));
         let mut keeper =
-            Self { dir, retained, book: Err("not opened yet".into()), publish, flushed: Revision(0), retry_at: None };
+            Self { dir, retained, book: Err("not opened yet".into()), publish, flushed, last, retry_at: None };
         match book {
-            Ok(book) => keeper.book = Ok(book),
-            Err(reason) => keeper.begin_again(Revision(0), ChainHead::default(), &reason),
+            Ok(book) => {
+                let HistoryBounds { applied, head, .. } = book.bounds();
+                keeper.last = (applied, head);
+                keeper.book = Ok(book);
+            }
+            Err(reason) => keeper.begin_again(&reason),
         }
         keeper.publish_bounds();
         keeper.flushed = keeper.publish.borrow().applied;
@@ -110,14 +117,21 @@ impl Keeper {
     }
 
     fn append(&mut self, records: &[ChainedRecord], applied: Revision, head: ChainHead) {
-        if self.book.is_err() && self.retry_at.is_some_and(|at| Instant::now() >= at) {
-            self.begin_again(applied, head, "it couldn't be made anew before");
-        }
+        self.last = (applied, head);
+        self.retry();
         let Ok(book) = &mut self.book else { return };
         if let Err(reason) = guarded(|| book.append(records, applied)) {
-            self.begin_again(applied, head, &reason);
+            self.begin_again(&reason);
         }
         self.publish_bounds();
+    }
+
+    /// Once more, where there are no files because the disk had no room for them a while ago.
+    fn retry(&mut self) {
+        if self.book.is_err() && self.retry_at.is_some_and(|at| Instant::now() >= at) {
+            self.begin_again("it couldn't be made anew before");
+            self.publish_bounds();
+        }
     }
 
     fn answer(&mut self, from: Revision, limit: usize, reply: oneshot::Sender<Result<HistoryPage, HistoryError>>) {
@@ -127,8 +141,9 @@ impl Keeper {
     }
 
     pub(super) fn read(&mut self, from: Revision, limit: usize) -> Result<HistoryPage, HistoryError> {
+        self.retry();
         let book = self.book.as_ref().map_err(|reason| HistoryError::Unavailable { reason: reason.clone() })?;
-        let HistoryBounds { floor, applied, head } = book.bounds();
+        let HistoryBounds { floor, .. } = book.bounds();
         // The entry at index 0 sets the first membership and has no events: who asks for everything starts at 1.
         let from = Revision(from.0.max(1));
         if from <= floor {
@@ -137,7 +152,7 @@ impl Keeper {
         match guarded(|| book.read(from, limit.clamp(1, MAX_PAGE_RECORDS))) {
             Ok(page) => Ok(page),
             Err(reason) => {
-                self.begin_again(applied, head, &reason);
+                self.begin_again(&reason);
                 self.publish_bounds();
                 Err(HistoryError::Unavailable { reason })
             }
@@ -145,6 +160,7 @@ impl Keeper {
     }
 
     fn reset(&mut self, floor: Revision, anchor: ChainHead) {
+        self.last = (floor, anchor);
         self.close();
         self.create(floor, anchor);
         self.publish_bounds();
@@ -153,14 +169,14 @@ impl Keeper {
     fn flush(&mut self) {
         let Ok(book) = &self.book else { return };
         if let Err(reason) = guarded(|| book.flush()) {
-            let HistoryBounds { applied, head, .. } = *self.publish.borrow();
-            self.begin_again(applied, head, &reason);
+            self.begin_again(&reason);
             self.publish_bounds();
         }
     }
 
-    /// Puts the folder aside and starts an empty one behind `floor`, where the audit chain stands at `anchor`.
-    fn begin_again(&mut self, floor: Revision, anchor: ChainHead, reason: &str) {
+    /// Puts the folder aside and starts an empty one behind what was heard last.
+    fn begin_again(&mut self, reason: &str) {
+        let (floor, anchor) = self.last;
         tracing::warn!(
             folder = %self.dir.display(), reason, floor = floor.0,
             "the event history on this disk can't be used: it is put aside and begins anew; what was recorded before \
@@ -217,5 +233,31 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, BookError>) -> Result<T, String> 
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("sled panicked")
             .to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_reads_finds_a_history_again_once_the_disk_has_room() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("disk/history");
+        // As good as a full disk: nothing can be made there.
+        fs::write(parent.path().join("disk"), "").unwrap();
+        let (publish, bounds) = watch::channel(HistoryBounds::default());
+        let mut keeper = Keeper::open(dir, 1_000, publish);
+        let head = ChainHead { revision: Revision(7), ..ChainHead::default() };
+        keeper.append(&[], Revision(7), head);
+        fs::remove_file(parent.path().join("disk")).unwrap();
+        let unavailable = |found| matches!(found, Err(HistoryError::Unavailable { .. }));
+        assert!(unavailable(keeper.read(Revision(8), 10)), "it isn't tried all the time");
+        keeper.retry_at = Some(Instant::now());
+        assert!(keeper.read(Revision(8), 10).is_ok());
+        let HistoryBounds { floor, applied, .. } = *bounds.borrow();
+        assert_eq!((floor, applied), (Revision(7), Revision(7)), "what came before isn't there, and that is said");
+        let before = keeper.read(Revision(7), 10);
+        assert!(matches!(before, Err(HistoryError::Compacted { floor: Revision(7) })), "{before:?}");
     }
 }
