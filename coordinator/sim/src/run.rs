@@ -64,7 +64,7 @@ pub fn run(setup: Setup, without: &BTreeSet<usize>, sinks: Vec<Box<dyn Write + S
     let judge = Judge::new(Trace::new(sinks), setup.max_unavailable);
     let panicked = panics::catch();
     clock::stop_for_this_thread();
-    let ran = catch_unwind(AssertUnwindSafe(|| Run::new(setup, without, &dir, judge.clone()).to_end()));
+    let ran = catch_unwind(AssertUnwindSafe(|| Run::new(setup, without, &dir, judge.clone()).finish()));
     match ran {
         Ok(result) => result?,
         Err(_) => judge.accuse(Violation::new("panic", panicked.last())),
@@ -159,7 +159,7 @@ impl Run<'_> {
         }
     }
 
-    fn to_end(mut self) -> anyhow::Result<()> {
+    fn finish(mut self) -> anyhow::Result<()> {
         while self.judge.verdict().is_none() {
             self.step()?;
             let now_ms = self.judge.now_ms();

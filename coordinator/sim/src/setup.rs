@@ -73,8 +73,8 @@ impl Setup {
             purge_batch: rng.random_range(1..20),
             ..Tuning::default()
         };
-        let has_hooks = |of: &[Kind]| kinds.contains(&Kind::Hooks) || of.is_empty();
-        let rate = |rng: &mut StdRng, most: u32| if has_hooks(&kinds) { rng.random_range(0..most) } else { 0 };
+        let misbehaves = kinds.contains(&Kind::Hooks);
+        let rate = |rng: &mut StdRng, most: u32| if misbehaves { rng.random_range(0..most) } else { 0 };
         let rates = HookRates {
             fail: rate(rng, 60),
             hang: rate(rng, 40),

@@ -39,7 +39,6 @@ struct Starts {
     begun: u32,
     /// It said "call me again", it failed and is retried, or its agent or machine died and its policy lets it run again.
     excused: u32,
-    is_running: bool,
 }
 
 type Attempt = (String, RolloutId, Fence, u32, Hook);
@@ -114,7 +113,6 @@ impl Witness {
         }
         let starts = self.starts.entry((node.clone(), *rollout, *fence, *attempt, *hook)).or_default();
         starts.begun += 1;
-        starts.is_running = true;
         let repeats = !matches!(hook, Hook::ReadyToUpdate) && starts.begun > 1 + starts.excused;
         repeats.then(|| Violation::new("R6", format_args!("{what}, for the {}th time", starts.begun)))
     }
@@ -128,7 +126,6 @@ impl Witness {
     pub fn end(&mut self, begin: &Begin, may_repeat: bool) {
         let key = (begin.node.clone(), begin.rollout, begin.fence, begin.attempt, begin.hook);
         if let Some(starts) = self.starts.get_mut(&key) {
-            starts.is_running = false;
             starts.excused += u32::from(may_repeat);
         }
     }
