@@ -14,7 +14,7 @@ use openraft::RaftSnapshotBuilder as _;
 use openraft::storage::{IOFlushed, RaftLogStorage, RaftLogStorageExt as _, RaftStateMachine};
 use openraft::type_config::TypeConfigExt as _;
 use rand::rngs::SmallRng;
-use rand::{Rng as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _};
 use rollcall_coordinator::storage::types::{Entry, TypeConfig, Vote, log_id};
 use rollcall_coordinator::storage::{DataDir, LogStore, Sizes, Storage, VoteV1};
 
