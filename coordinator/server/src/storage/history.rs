@@ -101,7 +101,7 @@ enum Worker {
         thread: Option<JoinHandle<()>>,
     },
     /// In a simulation, where nothing may depend on which of two threads is faster: whoever asks, at once.
-    Here(Mutex<Keeper>),
+    Here(Box<Mutex<Keeper>>),
 }
 
 impl Drop for Worker {
@@ -128,7 +128,7 @@ impl History {
 
     /// A history without a thread.
     pub(super) fn simulated(keeper: Keeper, bounds: watch::Receiver<HistoryBounds>) -> Self {
-        Self { worker: Arc::new(Worker::Here(Mutex::new(keeper))), bounds }
+        Self { worker: Arc::new(Worker::Here(Box::new(Mutex::new(keeper)))), bounds }
     }
 
     /// Up to `limit` records from revision `from` on, fewer if they are large.
