@@ -149,7 +149,7 @@ async fn replace(
     Ok(care::add_peer(door, host.grpc()).await.map_err(|status| status.message().to_owned()))
 }
 
-/// Empties the data folder, and keeps what was in it beside the machine's log where it was damaged.
+/// Empties the data folder.
 fn wipe(host: &Host) -> Result<()> {
     std::fs::remove_dir_all(host.data())?;
     std::fs::create_dir(host.data())?;
