@@ -112,7 +112,10 @@ impl Transition<'_> {
             Phase::Stopping | Phase::Installing | Phase::Rebooting => {
                 self.turn(id, node, Turn::Fail { reason, detail })
             }
-            Phase::Verifying if !step.is_soaked => self.end_unproved(id, node, reason, detail),
+            // One that was told to finish has its last hook to run: it says when it is through.
+            Phase::Verifying if !step.is_soaked && (!step.is_finishing || step.timings.is_some()) => {
+                self.end_unproved(id, node, reason, detail);
+            }
             _ => {}
         }
     }

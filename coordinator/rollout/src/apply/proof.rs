@@ -78,13 +78,13 @@ impl Transition<'_> {
         let name = self.state.name_of(node);
         self.touch(&group);
         self.emit(Event::StepSoakLost { rollout: id, group, node, name, detail });
-        // A machine that is away has its time once it is back.
+        // INVARIANT I-07: a machine that is away keeps its token, and has its time once it is back.
         if self.state.nodes.get(&node).is_some_and(|node| node.session().is_some()) {
             let at = self.clock() + self.policy_of(id).healthy_deadline;
             self.state.deadlines.set(DeadlineKey::HealthyDeadline(id, node), at);
-        }
-        if self.is_unwanted(id, node) {
-            self.end_unwanted(id, node);
+            if self.is_unwanted(id, node) {
+                self.end_unwanted(id, node);
+            }
         }
     }
 

@@ -164,6 +164,9 @@ impl Transition<'_> {
                 }
                 step.timings = Some(*timings);
                 self.succeed_if_proved(id, node);
+                if self.is_unwanted(id, node) {
+                    self.end_unwanted(id, node);
+                }
                 Ok(())
             }
             StepEvent::TurnedBack => self.note_turned_back(id, node, phase, turn).ok_or_else(refused),
