@@ -11,8 +11,6 @@ pub enum Planted {
     AckBeforeSync = 1,
     /// The mark of a hook that must not run twice isn't synced.
     UnsyncedMark,
-    /// An agent believes orders with any fence.
-    FenceIgnored,
 }
 
 #[cfg(feature = "planted-faults")]

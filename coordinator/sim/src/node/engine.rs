@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use rollcall_ident::Fence;
 use rollcall_steps::{
     Action, Ending, Event, Facts, Failure, FailureReason, Go, Milestone, OpenRefusal, Outcome, Phase, StepState,
     Wanted, check_open, decide, end_to_record,
@@ -13,7 +12,6 @@ use tokio::time::timeout;
 
 use super::agent::Agent;
 use super::wire::{self, GroupOrders, OrderedStep};
-use crate::planted::{Planted, is_planted};
 
 /// How long the first orders are waited for where a step is past commit point B.
 const FIRST_WORD_LIMIT: Duration = Duration::from_secs(5);
@@ -85,7 +83,7 @@ impl Engine {
 
     /// What the orders say about the step that stands.
     pub fn wanted(&mut self, step: &StepState) -> Wanted {
-        if step.opened.fence < self.agent.fence.get() && !is_planted(Planted::FenceIgnored) {
+        if step.opened.fence < self.agent.fence.get() {
             return Wanted::Superseded;
         }
         wanted(step, self.orders.borrow_and_update().as_ref())
@@ -115,7 +113,7 @@ impl Engine {
 
     async fn open_if_ordered(&mut self, ordered: Option<OrderedStep>) -> bool {
         let Some(ordered) = ordered else { return false };
-        let highest = if is_planted(Planted::FenceIgnored) { Fence::default() } else { self.agent.fence.get() };
+        let highest = self.agent.fence.get();
         let (fence, attempt) = ordered.key();
         let checked = check_open(&self.agent.state.borrow(), highest, fence, attempt);
         if let Err(refusal) = checked {
