@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use rollcall_ident::Fence;
 use rollcall_steps::{
     Action, Ending, Event, Facts, Failure, FailureReason, Go, Milestone, OpenRefusal, Outcome, Phase, StepState,
     Wanted, check_open, decide, end_to_record,
