@@ -67,8 +67,11 @@ impl Outbox {
         self.entries.iter_mut().for_each(|entry| entry.is_sent = false);
     }
 
-    /// A report was answered. The milestone that it was.
-    pub fn answer(&mut self, number: u64) -> Option<((Fence, u32), u32)> {
+    /// A report was answered. The milestone that it was. What came in a session that is over waits for the next one.
+    pub fn answer(&mut self, number: u64, refusal: &str) -> Option<((Fence, u32), u32)> {
+        if refusal == "stale_session" {
+            return None;
+        }
         let index = self.entries.iter().position(|entry| entry.number == number)?;
         self.entries.remove(index)?.milestone
     }

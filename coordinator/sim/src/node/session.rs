@@ -180,7 +180,7 @@ fn receive(agent: &Rc<Agent>, message: v1::PeerMessage, revision: &mut u64) -> O
             if !answer.refusal.is_empty() {
                 agent.judge.note(&agent.name, format_args!("report refused: {}", answer.refusal));
             }
-            let milestone = agent.outbox.borrow_mut().answer(answer.number);
+            let milestone = agent.outbox.borrow_mut().answer(answer.number, &answer.refusal);
             if let Some((key, count)) = milestone {
                 agent.note_answer(key, count);
             }

@@ -13,6 +13,9 @@ use tokio::sync::{Notify, watch};
 
 use crate::service::{Health, ServiceStatus};
 
+/// The log has the session closed, or another one in its place; the peer that hosts it hears of that later.
+const STALE_SESSION: &str = "stale_session";
+
 /// What the coordinator said to a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
@@ -162,8 +165,12 @@ impl Outbox {
         self.sessions.subscribe()
     }
 
-    /// A report was answered. Answers to what is obsolete by now are ignored.
+    /// A report was answered. Answers to what is obsolete by now are ignored. What came in a session that is over was judged
+    /// by nobody: it waits for the next one.
     pub fn answer(&self, number: u64, answer: &Answer) {
+        if answer.refusal == STALE_SESSION {
+            return;
+        }
         let entry = {
             let mut queue = self.lock();
             let index = queue.entries.iter().position(|entry| entry.number == number);
@@ -264,5 +271,19 @@ mod tests {
         assert!(heard.load(Ordering::SeqCst));
         outbox.begin_session();
         assert!(outbox.take_unsent().is_empty());
+    }
+
+    #[test]
+    fn what_a_session_said_after_its_end_is_said_again_in_the_next_one() {
+        let outbox = Outbox::default();
+        let heard = Arc::new(AtomicBool::new(false));
+        let heard_too = Arc::clone(&heard);
+        outbox.push_step(milestone(), move |_| heard_too.store(true, Ordering::SeqCst));
+        let first = outbox.take_unsent();
+        outbox.answer(first[0].0, &Answer { refusal: STALE_SESSION.to_owned(), message: String::new() });
+        assert!(!heard.load(Ordering::SeqCst), "the log hasn't judged it");
+        assert!(outbox.take_unsent().is_empty(), "not in the session that is over");
+        outbox.begin_session();
+        assert_eq!(outbox.take_unsent(), first);
     }
 }
