@@ -20,6 +20,8 @@ impl Engine {
     /// Ends the step.
     pub(super) async fn end(&mut self, ending: Ending) -> Result<(), JournalError> {
         if !matches!(self.step().status, Status::Ending { .. }) {
+            // Its answer isn't waited for, and nobody shall hear it ask for a step that is over.
+            self.end_survivor(Hook::ReadyToUpdate).await;
             self.append(&[Event::EndBegun { ending, boot_id: self.context.node.boot_id }]).await?;
         }
         let step = self.step();

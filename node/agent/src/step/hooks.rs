@@ -138,7 +138,7 @@ impl Engine {
     }
 
     /// Ends what an earlier life of the agent has left of a hook that is asked again, or not waited for any more.
-    async fn end_survivor(&self, hook: Hook) {
+    pub(super) async fn end_survivor(&self, hook: Hook) {
         let mark = self.step().hook.filter(|mark| mark.hook == hook && !mark.ended);
         if let Some(mark) = mark {
             let token = mark.token.to_string();

@@ -169,3 +169,20 @@ async fn how_fetching_went_is_told_once_in_each_session() {
     coordinator.restart().await;
     coordinator.until("it is told again", |said| told(said) == 2).await;
 }
+
+#[tokio::test]
+async fn a_question_that_outlived_its_agent_does_not_outlive_its_step() {
+    let (machine, coordinator, agent) = running(Package::new(1).gate("ready-to-update"), Package::new(2)).await;
+    coordinator.order_step_up_to(2, Some(1), 20, Go::Prepare);
+    machine.until_started("ready-to-update", 1, 1).await;
+    agent.kill();
+    coordinator.order(|orders| orders.step = None);
+    let _agent = machine.start(&coordinator);
+    until_logged(&machine, "ending=Withdrawn").await;
+    // What had lived on would go on now, and say so.
+    machine.open("ready-to-update");
+    coordinator.drive(true);
+    coordinator.run_step(2, Some(1), 30).await;
+    let answered: Vec<String> = machine.witness().into_iter().filter(|line| line.starts_with("end ready")).collect();
+    assert_eq!(answered, ["end ready-to-update preparing 1 30 1"]);
+}
