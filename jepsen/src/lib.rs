@@ -27,6 +27,7 @@ pub mod cluster;
 pub mod depot;
 pub mod history;
 pub mod hosts;
+pub mod interrupt;
 pub mod nemesis;
 pub mod ops;
 pub mod page;

@@ -133,6 +133,17 @@ impl Stage {
         }
     }
 
+    /// The last one may have been taken for up while the sampler looked away: until each was looked at from here on.
+    async fn look_once_more(&self) {
+        let before = self.seen.ask(|seen| seen.looks.clone());
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        // The next look may have begun already.
+        while !self.seen.ask(|seen| before.iter().all(|(member, looks)| seen.looks[member] >= looks + 2)) {
+            assert!(tokio::time::Instant::now() < deadline, "nobody looks any more");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// A rollout to a new release; `fault` is done once when its phase is entered.
     async fn roll(&mut self, number: usize, fault: Option<(Phase, Victim)>) -> (String, v1::Rollout) {
         let target = sample::add_release(&self.depot, number).unwrap();
@@ -256,8 +267,7 @@ async fn any_one_process_and_all_peers_may_die_at_any_phase_boundary() {
     for (number, (phase, victim)) in scenarios().into_iter().enumerate() {
         let since = stage.clock.now();
         let (target, rollout) = stage.roll(number + 1, Some((phase, victim))).await;
-        // The last one may have been taken for up while the sampler looked away.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        stage.look_once_more().await;
         println!("{phase:?} {victim:?}: {:?} after {:?}", rollout.status(), stage.clock.now() - since);
         let broken: Vec<Verdict> = stage
             .judge(&target, &rollout, since)

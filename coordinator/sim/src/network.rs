@@ -68,13 +68,10 @@ impl AsyncWrite for Accepted {
 
 /// Dialling, as agents and operators do.
 pub mod dial {
-    use std::task::{Context, Poll};
-
-    use futures::future::BoxFuture;
     use hyper_util::rt::TokioIo;
-    use tonic::codegen::Service;
     use tonic::codegen::http::Uri;
     use tonic::transport::{Channel, Endpoint, Error};
+    use tower::service_fn;
     use turmoil::net::TcpStream;
 
     /// Where `host:port` is.
@@ -88,23 +85,10 @@ pub mod dial {
     /// # Errors
     /// Nobody takes the connection.
     pub async fn connect(endpoint: &Endpoint) -> Result<Channel, Error> {
-        endpoint.connect_with_connector(Dialler).await
-    }
-
-    struct Dialler;
-
-    impl Service<Uri> for Dialler {
-        type Response = TokioIo<TcpStream>;
-        type Error = std::io::Error;
-        type Future = BoxFuture<'static, std::io::Result<Self::Response>>;
-
-        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn call(&mut self, to: Uri) -> Self::Future {
+        let dial = |to: Uri| async move {
             let address = to.authority().map(ToString::to_string).unwrap_or_default();
-            Box::pin(async move { Ok(TokioIo::new(TcpStream::connect(address).await?)) })
-        }
+            std::io::Result::Ok(TokioIo::new(TcpStream::connect(address).await?))
+        };
+        endpoint.connect_with_connector(service_fn(dial)).await
     }
 }

@@ -5,26 +5,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use futures::{Stream, TryFutureExt as _};
 use hyper_util::rt::TokioIo;
 use rollcall_ident::PeerId;
 use tonic::client::Grpc;
-use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
+use tower::service_fn;
 
 use super::api::PeerProblem;
 use super::codec::{FrameCodec, MAX_FRAME_BYTES};
 use super::wire::{self, BodyV1, RefusalV1, ReplyV1, RequestV1};
 use crate::storage::Identity;
-use crate::world::{Connection, World, simulated};
+use crate::world::simulated;
 
 /// BOUND: a machine that is off doesn't answer at all; on a network where a handshake takes longer Raft's own deadlines
 /// don't hold either.
@@ -202,26 +200,11 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
 /// A connection that is made when it is needed, again and again.
 fn connect(endpoint: &Endpoint) -> Channel {
     match simulated() {
-        Some(world) => endpoint.connect_with_connector_lazy(Simulated(world)),
+        Some(world) => endpoint.connect_with_connector_lazy(service_fn(move |to: Uri| {
+            let address = to.authority().map(ToString::to_string).unwrap_or_default();
+            world.connect(address).map_ok(TokioIo::new)
+        })),
         None => endpoint.connect_lazy(),
-    }
-}
-
-/// Has the simulator make the connections.
-struct Simulated(Arc<dyn World>);
-
-impl Service<Uri> for Simulated {
-    type Response = TokioIo<Box<dyn Connection>>;
-    type Error = std::io::Error;
-    type Future = BoxFuture<'static, std::io::Result<Self::Response>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, to: Uri) -> Self::Future {
-        let address = to.authority().map(ToString::to_string).unwrap_or_default();
-        Box::pin(self.0.connect(address).map_ok(TokioIo::new))
     }
 }
 

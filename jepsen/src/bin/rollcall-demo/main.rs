@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Parser;
 use rollcall_jepsen::check::{Outcome, Verdict, overall};
-use tokio::signal::unix::{SignalKind, signal};
+use rollcall_jepsen::interrupt::interrupted;
 
 use args::Args;
 use scene::Scene;
@@ -50,17 +50,4 @@ async fn run(args: &Args) -> Result<Outcome> {
 
 async fn play(args: &Args, scene: &mut Scene) -> Result<Vec<Verdict>> {
     if args.failing_release { failing::play(scene).await } else { update::play(args, scene).await }
-}
-
-async fn interrupted() {
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signal) => signal.recv().await,
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated => {}
-    }
 }

@@ -8,6 +8,7 @@ use rollcall_jepsen::check::{Outcome, coverage};
 use rollcall_jepsen::clock::Clock;
 use rollcall_jepsen::hosts::layout::Layout;
 use rollcall_jepsen::hosts::{Hosts, evidence};
+use rollcall_jepsen::interrupt::interrupted;
 use rollcall_jepsen::nemesis::conductor::Conductor;
 use rollcall_jepsen::nemesis::schedule::{self, Planned};
 use rollcall_jepsen::nemesis::{Fault, clock};
@@ -180,18 +181,4 @@ fn new_folder(out: Option<&Path>, settings: &Settings) -> Result<PathBuf> {
 
 fn nanos(clock: Clock) -> u64 {
     u64::try_from(clock.now().as_nanos()).unwrap_or(u64::MAX)
-}
-
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signal) => signal.recv().await,
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated => {}
-    }
 }

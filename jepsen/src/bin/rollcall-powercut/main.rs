@@ -16,12 +16,12 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow};
 use clap::Parser;
 use rollcall_jepsen::check::{Outcome, Verdict, overall};
+use rollcall_jepsen::interrupt::interrupted;
 use rollcall_jepsen::power::{apart, first, network};
 use rollcall_jepsen::redis::form;
 use rollcall_jepsen::redis::read_back::read_back;
 use rollcall_jepsen::report;
 use rollcall_jepsen::screen::Tone;
-use tokio::signal::unix::{SignalKind, signal};
 
 use args::{Args, Part};
 use cutter::Cutter;
@@ -107,17 +107,4 @@ fn conclude(site: &Site, verdicts: &[Verdict], seed: u64) -> Outcome {
     };
     site.screen.raw(&format!("\n{last}"));
     outcome
-}
-
-async fn interrupted() {
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signal) => signal.recv().await,
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated => {}
-    }
 }
