@@ -29,6 +29,24 @@ impl Binaries {
         Self::in_folder(folder)
     }
 
+    /// The next release, where it is built: peers that know one feature level more (`scripts/next-level`), in which faults
+    /// can be planted too, and a copy of this agent in `folder`.
+    pub fn next_release(&self, folder: &Path) -> Result<Option<Self>> {
+        let built = self.coordinator.parent().context("the binaries have no folder")?;
+        let coordinator = built.join("next-level/rollcall-coordinator");
+        if !coordinator.is_file() {
+            return Ok(None);
+        }
+        let next = folder.join("next-release");
+        std::fs::create_dir_all(&next)?;
+        let node = next.join("rollcall-node");
+        // Another file, though of the same bytes.
+        if std::fs::hard_link(&self.node, &node).is_err() {
+            std::fs::copy(&self.node, &node).with_context(|| format!("can't copy the agent to {}", node.display()))?;
+        }
+        Ok(Some(Self { coordinator, node, cli: self.cli.clone() }))
+    }
+
     fn in_folder(folder: &Path) -> Result<Self> {
         let find = |name: &str| -> Result<PathBuf> {
             let path = folder.join(name);

@@ -28,11 +28,49 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// The version of releases that can't be installed on each node.
+const BROKEN: &str = "1.0-broken";
+
+/// A service that is stopped within seconds, and hooks that are ended where they hang.
+const MANIFEST: &str = r#"
+[service]
+stop_timeout = "3s"
+
+[hooks.pre-stop]
+timeout = "8s"
+
+[hooks.post-stop]
+timeout = "8s"
+
+[hooks.install]
+timeout = "8s"
+
+[hooks.undrain]
+timeout = "8s"
+"#;
+
 /// Adds its n-th release to a depot; the ident.
 pub fn add_release(depot: &Depot, number: usize) -> Result<String> {
-    let ident = format!("{PACKAGE}/1.0/202601010{number:05}");
-    let (witness, sample) = (repository().join("scripts/demo.d/witness"), repository().join("jepsen/packages/sample"));
-    depot.add(&ident, &[&witness, &sample], "\n[service]\nstop_timeout = \"3s\"\n")?;
+    add(depot, "1.0", number, &[])
+}
+
+/// The same, of which the second node's install fails.
+pub fn add_broken_release(depot: &Depot, number: usize) -> Result<String> {
+    add(depot, BROKEN, number, &["broken"])
+}
+
+/// Whether a release can't be installed everywhere.
+pub fn is_broken(ident: &str) -> bool {
+    ident.split('/').any(|part| part == BROKEN)
+}
+
+fn add(depot: &Depot, version: &str, number: usize, more: &[&str]) -> Result<String> {
+    let ident = format!("{PACKAGE}/{version}/202601010{number:05}");
+    let packages = repository().join("jepsen/packages");
+    let mut layers = vec![repository().join("scripts/demo.d/witness"), packages.join("sample")];
+    layers.extend(more.iter().map(|layer| packages.join(layer)));
+    let layers: Vec<&Path> = layers.iter().map(PathBuf::as_path).collect();
+    depot.add(&ident, &layers, MANIFEST)?;
     Ok(ident)
 }
 

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::check::{
-    Outcome, Verdict, control, coverage, fences, grants, linearizable, no_repeat, no_skip, one_token, overall,
-    registers, same_log, watches,
+    Outcome, Verdict, available, control, coverage, fences, grants, linearizable, no_repeat, no_skip, one_plan,
+    one_token, overall, registers, same_log, unhealthy_stops, watches, way_back,
 };
 use crate::history::History;
 use crate::hosts::evidence::Logged;
@@ -46,6 +46,9 @@ pub struct Settings {
     /// What is wrong with the clients.
     #[serde(default)]
     pub plant: Option<Plant>,
+    /// What is wrong with the peers.
+    #[serde(default)]
+    pub plant_in_peers: Option<String>,
 }
 
 /// How the end of a run went: whether everything worked again once the faults were over.
@@ -134,6 +137,8 @@ impl Stored {
             }
         }
         verdicts.push(same_log::check(&self.log, self.settings.peers));
+        let Ending { faults_from, faults_to, .. } = self.ending;
+        verdicts.push(available::check(&self.history, &self.faults, self.settings.peers, faults_from, faults_to));
         verdicts.extend(coverage::check(&self.history, &self.faults, &deeds, &self.settings.faults));
         verdicts.push(self.judge_ending());
         let mut operations = BTreeMap::new();
@@ -155,11 +160,22 @@ impl Stored {
 
     fn judge_rollouts(&self) -> Vec<Verdict> {
         let (witness, log) = (&self.witness, &self.log);
+        let steered: Vec<Steered> = self
+            .history
+            .iter()
+            .filter(|op| op.kind == Kind::Ok)
+            .filter_map(|op| serde_json::from_value(op.value.clone()).ok())
+            .collect();
+        let revoked = grants::revoked_fences(log);
+        let rolled_back = steered.iter().filter(|seen| seen.status == "rolled_back").map(|seen| seen.rollout.clone());
         let mut verdicts = vec![
-            one_token::check(&witness.records, &[]),
-            fences::check(witness),
+            one_token::check(&witness.records, &revoked),
+            fences::check(witness, &revoked),
             grants::check(&witness.records, log),
             no_repeat::check(witness),
+            unhealthy_stops::check(&witness.records, log),
+            way_back::check(&witness.records, log, &rolled_back.collect()),
+            one_plan::check(&witness.records),
         ];
         verdicts.extend(control::check(&self.history, &witness.records, log));
         let nodes: Vec<String> = self.ending.runs.keys().cloned().collect();

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on, fails")]
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -221,7 +222,7 @@ impl Stage {
             no_skip::check(&history, &rollout.rollout_id, target, &nodes),
             no_repeat::check(&history),
             runs::check(&history, target, &nodes),
-            fences::check(&history),
+            fences::check(&history, &BTreeSet::new()),
         ]
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rollcall_ident::{Digest, Fence, GroupName, NodeId, PackageName, ReleaseIdent, Revision, RolloutId};
 
-use crate::state::{Phase, Rollout, RolloutKind, Step, Way};
+use crate::state::{Phase, Rollout, RolloutKind, Step, Turn, Way};
 use crate::{State, WarningPolicy};
 
 /// All that a node should be doing now.
@@ -70,6 +70,8 @@ pub struct StepOrder {
     pub config: Option<String>,
     /// How far it may go.
     pub go: Go,
+    /// Where it is turned back: a `drain` that still runs isn't waited for.
+    pub cut_drain: bool,
     /// Where the log has the step.
     pub phase: Phase,
     /// How often it may reboot.
@@ -157,6 +159,7 @@ fn step_order(state: &State, rollout: &Rollout, step: &Step, max_reboots: u32) -
         digest: digest_of(state, rollout, step),
         config: config_of(state, &rollout.group, rollout.target_of(step)),
         go,
+        cut_drain: matches!(step.turn, Some(Turn::Fail { .. })),
         phase: step.phase,
         max_reboots,
         reboots: step.reboots,

@@ -4,7 +4,7 @@
 //! `logtool verify DIR ACKED PURGED` ends with 0 if nothing acknowledged is lost and nothing else is wrong.
 //! `docs/adr/0001-raft-log-not-sled.md` has the command that cuts the power.
 
-#[path = "../tests/storage_support/mod.rs"]
+#[path = "../tests/server/storage_support/mod.rs"]
 mod support;
 
 use anyhow::{Context as _, bail};

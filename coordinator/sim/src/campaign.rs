@@ -9,8 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-/// BOUND: a run. It takes some seconds; one in which something goes on without letting time pass never ends.
-const LONGEST: Duration = Duration::from_secs(60);
+/// BOUND: what a run may take of a processor. It takes some seconds; one in which something goes on without letting time
+/// pass never ends. However busy the machine is, that says nothing of it.
+const MOST_WORK: Duration = Duration::from_secs(60);
+
+/// BOUND: a run in which nothing goes on at all.
+const LONGEST: Duration = Duration::from_secs(1_800);
+
+/// In which the kernel counts the work of a process (`USER_HZ`, the same on every Linux).
+const TICKS_PER_SECOND: u64 = 100;
 
 /// What a child says of its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,10 +52,11 @@ impl Children {
         let mut child = child.context("a child can't be run")?;
         let began = Instant::now();
         while child.try_wait()?.is_none() {
-            if began.elapsed() > LONGEST {
+            if work_of(child.id()) > MOST_WORK || began.elapsed() > LONGEST {
                 child.kill()?;
                 child.wait()?;
-                let line = format!("seed {seed} VIOLATED busy: time doesn't pass, or takes longer than {LONGEST:?}");
+                let line =
+                    format!("seed {seed} VIOLATED busy: time doesn't pass, or takes more than {MOST_WORK:?} of work");
                 return Ok(Said { rule: Some("busy".to_owned()), line });
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -72,6 +80,15 @@ impl Children {
             }
         }
     }
+}
+
+/// How long a process of ours has kept a processor busy so far.
+fn work_of(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name is in parentheses, and may hold anything; utime and stime are the 14th and 15th field (proc(5)).
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ');
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
 }
 
 /// Numbers with commas between them.
@@ -110,4 +127,22 @@ pub fn run(children: &Children, first: u64, count: u64, at_once: usize) -> anyho
     let minutes = began.elapsed().as_secs_f64() / 60.0;
     println!("{count} seeds, {} violated, {:.1} seeds a minute", failed.len(), count as f64 / minutes.max(1e-9));
     Ok(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_counted_and_waiting_is_not() {
+        let own = std::process::id();
+        let before = work_of(own);
+        let began = Instant::now();
+        let mut sum = 0_u64;
+        while work_of(own) < before + Duration::from_millis(50) {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+            assert!(began.elapsed() < Duration::from_secs(60), "{sum}");
+        }
+        assert_eq!(work_of(u32::MAX), Duration::ZERO, "nobody has that number");
+    }
 }

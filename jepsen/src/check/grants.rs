@@ -1,7 +1,7 @@
 //! R3: whatever a hook does in a rollout, the log has granted to that node under just that fence, which is the revision
 //! of the grant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::Verdict;
 use crate::history::{EventKind, Record};
@@ -26,6 +26,25 @@ pub fn check(records: &[Record], log: &[Logged]) -> Verdict {
     Verdict::from_violations(PROMISE, format!("{} begins, {} grants", begins.len(), grants.len()), &violations)
 }
 
+/// The fences of tokens that were taken away by force. Their nodes hear of it late, and go on until then.
+pub fn revoked_fences(log: &[Logged]) -> BTreeSet<u64> {
+    let mut held: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut revoked = BTreeSet::new();
+    let by_revision: BTreeMap<u64, &Logged> = log.iter().map(|logged| (logged.revision, logged)).collect();
+    for (revision, logged) in by_revision {
+        revoked.extend(logged.revoked.iter().filter_map(|node| held.remove(node.as_str())));
+        held.extend(logged.granted.iter().map(|node| (node.as_str(), revision)));
+    }
+    revoked
+}
+
+/// What a hook of `rollout` began under a fence between two revisions, both left out: a fence is the revision of its grant.
+pub(super) fn deed_between<'a>(records: &'a [Record], rollout: &str, after: u64, before: u64) -> Option<&'a Record> {
+    records.iter().find(|record| {
+        record.event == EventKind::Begin && record.rollout == rollout && record.fence > after && record.fence < before
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +63,12 @@ mod tests {
         assert_eq!(check(&begin("b", 7), &log).outcome, Outcome::Violated);
         assert_eq!(check(&begin("a", 8), &log).outcome, Outcome::Violated);
         assert_eq!(check(&[], &log).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn a_token_that_is_taken_away_is_the_last_one_that_was_granted() {
+        let granted = |revision| Logged { revision, granted: vec!["a".into()], ..Logged::default() };
+        let revoked = Logged { revision: 9, revoked: vec!["a".into()], ..Logged::default() };
+        assert_eq!(revoked_fences(&[granted(3), granted(7), revoked, granted(12)]), BTreeSet::from([7]));
     }
 }

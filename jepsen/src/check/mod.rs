@@ -4,6 +4,7 @@
 use std::fmt;
 
 pub mod accepted_release;
+pub mod available;
 pub mod control;
 pub mod coverage;
 pub mod fences;
@@ -15,14 +16,17 @@ pub mod lost_writes;
 pub mod no_repeat;
 pub mod no_skip;
 pub mod one_outcome;
+pub mod one_plan;
 pub mod one_token;
 pub mod order;
 pub mod registers;
 pub mod runs;
 pub mod same_log;
 pub mod serial;
+pub mod unhealthy_stops;
 pub mod untouched;
 pub mod watches;
+pub mod way_back;
 pub mod width;
 
 /// How a check came out. Unknown is not a pass.

@@ -5,7 +5,7 @@
 //! held all that time, whatever happened on the node. So two that overlap are a certain violation, and no kill or power
 //! cut makes a false one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::check::Verdict;
@@ -27,7 +27,7 @@ struct Span<'a> {
 }
 
 /// Judges all that hooks have told. Grants in `revoked` were taken away: their nodes hear of it late.
-pub fn check(records: &[Record], revoked: &[u64]) -> Verdict {
+pub fn check(records: &[Record], revoked: &BTreeSet<u64>) -> Verdict {
     let mut spans: BTreeMap<(&str, u64), Span> = BTreeMap::new();
     for record in records {
         let is_deed = record.fence > 0 && record.event != EventKind::Killed && DEEDS.contains(&record.hook.as_str());
@@ -75,10 +75,10 @@ mod tests {
         use EventKind::{Begin, End};
         let apart =
             [record(1, Begin, "a", 5), record(3, End, "a", 5), record(4, Begin, "b", 9), record(5, End, "b", 9)];
-        assert_eq!(check(&apart, &[]).outcome, Outcome::Held);
+        assert_eq!(check(&apart, &BTreeSet::new()).outcome, Outcome::Held);
         let across = [record(1, Begin, "a", 5), record(3, Begin, "b", 9), record(4, End, "a", 5)];
-        assert_eq!(check(&across, &[]).outcome, Outcome::Violated);
-        assert_eq!(check(&across, &[5]).outcome, Outcome::Held, "it was taken away");
-        assert_eq!(check(&[], &[]).outcome, Outcome::Unknown);
+        assert_eq!(check(&across, &BTreeSet::new()).outcome, Outcome::Violated);
+        assert_eq!(check(&across, &BTreeSet::from([5])).outcome, Outcome::Held, "it was taken away");
+        assert_eq!(check(&[], &BTreeSet::new()).outcome, Outcome::Unknown);
     }
 }

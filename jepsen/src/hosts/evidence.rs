@@ -44,6 +44,9 @@ pub struct Logged {
     /// Nodes to which a token was granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<String>,
+    /// Nodes whose token was taken from them by force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revoked: Vec<String>,
 }
 
 impl Logged {
@@ -87,7 +90,9 @@ pub async fn collect(hosts: &Hosts) -> Result<Collected> {
             if let Some(process) = host.process() {
                 host.kill(process).await?;
             }
-            hosts.await_recovery().await?;
+            if let Err(error) = hosts.await_recovery().await {
+                collected.notes.push(format!("{error:#}"));
+            }
             found = read(door).await;
         }
         match found {
@@ -129,6 +134,9 @@ fn logged(peer: &str, record: v1::AuditRecord) -> Logged {
     let first = |pick: fn(&v1::Event) -> &String| {
         events.iter().map(pick).find(|text| !text.is_empty()).cloned().unwrap_or_default()
     };
+    let nodes_of = |kind: &str| {
+        events.iter().filter(|event| event.kind == kind).map(|event| event.node_name.clone()).collect::<Vec<_>>()
+    };
     let declared = events.iter().find(|event| event.kind == "group_applied").map(|event| event.group.clone());
     Logged {
         peer: peer.to_owned(),
@@ -136,7 +144,8 @@ fn logged(peer: &str, record: v1::AuditRecord) -> Logged {
         hash: record.hash.iter().map(|byte| format!("{byte:02x}")).collect(),
         group: declared.unwrap_or_else(|| first(|event| &event.group)),
         rollout: first(|event| &event.rollout_id),
-        granted: events.iter().filter(|event| event.kind == "token_granted").map(|e| e.node_name.clone()).collect(),
+        granted: nodes_of("token_granted"),
+        revoked: nodes_of("token_revoked"),
         kinds: events.iter().map(|event| event.kind.clone()).collect(),
         actor: record.actor,
         reason: record.reason,

@@ -72,10 +72,34 @@ impl Host {
     pub async fn kill(&self, process: Pid) -> Result<()> {
         // It may have ended by itself.
         let _ = kill(process, Signal::SIGKILL);
+        self.await_end(process).await.with_context(|| format!("the program of {} outlives SIGKILL", self.name()))
+    }
+
+    /// Ends the program as an init system does: SIGTERM, and SIGKILL where that isn't enough. Also where it stands still.
+    pub async fn end(&self, process: Pid) -> Result<()> {
+        // It may have ended by itself.
+        let _ = kill(process, Signal::SIGTERM);
+        match self.await_end(process).await {
+            Ok(()) => Ok(()),
+            Err(_) => self.kill(process).await,
+        }
+    }
+
+    async fn await_end(&self, process: Pid) -> Result<()> {
         let id = u32::try_from(process.as_raw())?;
-        until(|| !procfs::is_alive(id))
-            .await
-            .with_context(|| format!("the program of {} outlives SIGKILL", self.name()))
+        until(|| !procfs::is_alive(id)).await
+    }
+
+    /// Its file.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// From its next start on it is another one.
+    pub fn replace_program(&mut self, program: &Path) -> Result<()> {
+        lay_program(self.machine.folder(), program)?;
+        program.clone_into(&mut self.program);
+        Ok(())
     }
 
     /// From here on the program isn't started again.
@@ -138,6 +162,14 @@ impl Host {
         let target = first.to_string();
         tool::run(&[&["nsenter", "--target", &target], namespaces, &["--"], command].concat())
     }
+}
+
+/// Makes the file `program` in a machine's folder lead to one; where that is.
+pub fn lay_program(folder: &Path, program: &Path) -> Result<PathBuf> {
+    let (place, new) = (folder.join("program"), folder.join("program.new"));
+    std::os::unix::fs::symlink(program, &new)?;
+    std::fs::rename(new, &place)?;
+    Ok(place)
 }
 
 /// Whether a process stands still by a signal.

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::depot::Depot;
 use crate::hosts::Hosts;
 use crate::hosts::door::Door;
-use crate::hosts::host::Host;
+use crate::hosts::host::{Host, lay_program};
 use crate::hosts::sight::Lookout;
 use crate::peer::PeerConfig;
 use crate::power::disk::Durability;
@@ -44,6 +44,8 @@ pub struct Layout {
     pub strict: bool,
     /// The library that lets a peer's wall clock jump; none: clocks can't be moved.
     pub faketime: Option<PathBuf>,
+    /// A fault that is planted in each peer.
+    pub planted: Option<String>,
 }
 
 impl Layout {
@@ -70,7 +72,8 @@ impl Layout {
             node.machine.switch_on().await?;
         }
         let lookout = Lookout::start(&doors, &self.folder.join("sights.jsonl"), clock)?;
-        let hosts = Hosts { peers, nodes, doors, lookout, witness, ends, to_rebuild: Vec::new() };
+        let next_release = maker.next_release;
+        let hosts = Hosts { peers, nodes, doors, lookout, witness, ends, next_release, to_rebuild: Vec::new() };
         hosts.await_recovery().await?;
         Ok((hosts, depot))
     }
@@ -80,6 +83,7 @@ impl Layout {
 struct Maker<'a> {
     layout: &'a Layout,
     binaries: Binaries,
+    next_release: Option<Binaries>,
     launcher: PathBuf,
     ends: UnboundedSender<End>,
 }
@@ -87,7 +91,14 @@ struct Maker<'a> {
 impl<'a> Maker<'a> {
     fn new(layout: &'a Layout, ends: UnboundedSender<End>) -> Result<Self> {
         let launcher = std::env::current_exe().context("can't tell where this program is")?;
-        Ok(Self { layout, binaries: Binaries::find()?, launcher, ends })
+        let mut binaries = Binaries::find()?;
+        let next_release = binaries.next_release(&layout.folder)?;
+        if layout.planted.is_some() {
+            let next =
+                next_release.as_ref().context("no peer is built that a fault can be planted in: scripts/next-level")?;
+            binaries.coordinator.clone_from(&next.coordinator);
+        }
+        Ok(Self { layout, binaries, next_release, launcher, ends })
     }
 
     fn machine(&self, name: String, number: u8) -> Result<Machine> {
@@ -103,8 +114,10 @@ impl<'a> Maker<'a> {
         machine.lay_folder("peer")?;
         let (data, config) = (machine.disk().join("peer"), machine.folder().join("coordinator.toml"));
         PeerConfig { data_dir: &data, grpc: &grpc, http: &http }.write(&config)?;
-        let fake = self.layout.faketime.as_deref();
-        machine.set_command(self.kept(&machine, &self.binaries.coordinator, &config, fake)?);
+        let mut environment =
+            self.layout.faketime.as_deref().map_or(Ok(Vec::new()), |library| fake(&machine, library))?;
+        environment.extend(self.layout.planted.iter().map(|fault| format!("ROLLCALL_PLANT={fault}")));
+        machine.set_command(self.kept(&machine, &self.binaries.coordinator, &config, environment)?);
         Ok(Host::new(machine, self.binaries.coordinator.clone(), data, Some(grpc)))
     }
 
@@ -120,29 +133,36 @@ impl<'a> Maker<'a> {
         let config = AgentConfig { data_dir: data.clone(), reboot_command, ..config };
         let path = machine.folder().join("agent.toml");
         config.write(&path)?;
-        machine.set_command(self.kept(&machine, &self.binaries.node, &path, None)?);
+        machine.set_command(self.kept(&machine, &self.binaries.node, &path, Vec::new())?);
         Ok(Host::new(machine, self.binaries.node.clone(), data, None))
     }
 
-    /// The keeper's command, and in it the program's; with a clock that can be moved where there is a library for it.
-    fn kept(&self, machine: &Machine, program: &Path, config: &Path, fake: Option<&Path>) -> Result<Vec<String>> {
+    /// The keeper's command, and in it the program's, by a name that may lead to another one later.
+    fn kept(&self, machine: &Machine, program: &Path, config: &Path, environment: Vec<String>) -> Result<Vec<String>> {
         let text = |path: &Path| path.display().to_string();
         let mut command =
             vec![text(&self.launcher), "keep".into(), "--folder".into(), text(machine.folder()), "--".into()];
-        if let Some(library) = fake {
-            let offset = machine.folder().join(OFFSET);
-            std::fs::write(&offset, "+0\n")?;
+        if !environment.is_empty() {
             command.push("env".into());
-            command.push(format!("LD_PRELOAD={}", library.display()));
-            command.push(format!("FAKETIME_TIMESTAMP_FILE={}", offset.display()));
-            // Timers go by the monotonic clock, and hang when that is moved.
-            command.push("FAKETIME_DONT_FAKE_MONOTONIC=1".into());
-            command.push("FAKETIME_CACHE_DURATION=1".into());
-            command.push("NO_FAKE_STAT=1".into());
+            command.extend(environment);
         }
-        command.extend([text(program), "--config".into(), text(config)]);
+        command.extend([text(&lay_program(machine.folder(), program)?), "--config".into(), text(config)]);
         Ok(command)
     }
+}
+
+/// A clock that can be moved: what a program's environment needs for it.
+fn fake(machine: &Machine, library: &Path) -> Result<Vec<String>> {
+    let offset = machine.folder().join(OFFSET);
+    std::fs::write(&offset, "+0\n")?;
+    Ok(vec![
+        format!("LD_PRELOAD={}", library.display()),
+        format!("FAKETIME_TIMESTAMP_FILE={}", offset.display()),
+        // Timers go by the monotonic clock, and hang when that is moved.
+        "FAKETIME_DONT_FAKE_MONOTONIC=1".into(),
+        "FAKETIME_CACHE_DURATION=1".into(),
+        "NO_FAKE_STAT=1".into(),
+    ])
 }
 
 /// Waits until a peer takes connections.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::binaries::Binaries;
 use crate::power::machine::End;
 use crate::witness::Witness;
 use door::Door;
@@ -38,6 +39,8 @@ pub struct Hosts {
     pub witness: Witness,
     /// Machines that stopped.
     pub ends: UnboundedReceiver<End>,
+    /// What programs may be upgraded to, where it is built.
+    pub next_release: Option<Binaries>,
     /// Peers that have to be taken out, wiped and taken in again, and under which id they were known.
     pub to_rebuild: Vec<(String, u64)>,
 }

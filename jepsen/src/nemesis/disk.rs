@@ -1,4 +1,4 @@
-//! A peer's disk falls ill: it is full, or nothing can be written and synced any more. What a failed sync leaves is taken
+//! A disk falls ill: it is full, or nothing can be written and synced any more. What a failed sync leaves is taken
 //! for kept by the kernel and isn't; so with half of the bad disks the power goes at the end.
 
 use std::time::Duration;
@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 use crate::hosts::Hosts;
+use crate::hosts::host::Host;
 use crate::nemesis::{Active, Begun, Bite, Wound};
 use crate::power::ailment::Illness;
 
@@ -28,7 +29,8 @@ pub struct Ill {
 pub fn begin(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
     let illness = if random.random_bool(0.5) { Illness::FullDisk } else { Illness::BadDisk };
     let then_cut = illness == Illness::BadDisk && random.random_bool(0.5);
-    let Some(host) = hosts.peers.choose(random) else { return Ok(Begun::Skipped("there is no peer".into())) };
+    let all: Vec<&Host> = hosts.all().collect();
+    let Some(host) = all.choose(random) else { return Ok(Begun::Skipped("there is no host".into())) };
     let name = host.name().to_owned();
     if !host.machine.is_running() {
         return Ok(Begun::Skipped(format!("{name} has no power")));
@@ -62,7 +64,7 @@ impl Ill {
         host.machine.ailment().set(None);
         let refused = host.machine.ailment().refused_count() - self.refused_before;
         let ends = host.end_count().saturating_sub(self.ends_before);
-        let evidence = format!("calls refused: {refused}; the peer ended {ends} times{lost}");
+        let evidence = format!("calls refused: {refused}; its program ended {ends} times{lost}");
         Ok(Bite { bit: refused > 0, evidence })
     }
 }

@@ -4,7 +4,9 @@
 pub mod clock;
 pub mod conductor;
 pub mod disk;
+pub mod hook;
 pub mod kill;
+pub mod late;
 pub mod link;
 pub mod member;
 pub mod partition;
@@ -14,6 +16,7 @@ pub mod reboot;
 pub mod rot;
 pub mod schedule;
 pub mod transfer;
+pub mod upgrade;
 mod wire;
 
 use anyhow::Result;
@@ -32,7 +35,7 @@ pub enum Fault {
     Pause,
     /// Networks that are split, or let through one way only
     Partition,
-    /// Slow and lossy links
+    /// Slow, lossy and late links, and connections of which one end is gone
     Link,
     /// Power cuts: of one, of all peers at once, of a quorum that must remember
     Power,
@@ -48,11 +51,15 @@ pub enum Fault {
     Transfer,
     /// A machine reboots itself
     Reboot,
+    /// Hooks hang, leave processes behind, fill the disk, or take a healthy service for a sick one
+    Hook,
+    /// A program is replaced by the next release
+    Upgrade,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Kill,
         Self::Pause,
         Self::Partition,
@@ -64,15 +71,30 @@ impl Fault {
         Self::Member,
         Self::Transfer,
         Self::Reboot,
+        Self::Hook,
+        Self::Upgrade,
     ];
 
     /// How long it has to last to be seen, in milliseconds: as long as whoever it hits may be silent anyway.
     pub fn least_ms(self) -> u64 {
         match self {
+            Self::Hook => 3_000,
             Self::Link | Self::Clock => 1_500,
             Self::Partition | Self::Disk => 700,
-            Self::Kill | Self::Pause | Self::Power | Self::Rot | Self::Member | Self::Transfer | Self::Reboot => 0,
+            Self::Kill
+            | Self::Pause
+            | Self::Power
+            | Self::Rot
+            | Self::Member
+            | Self::Transfer
+            | Self::Reboot
+            | Self::Upgrade => 0,
         }
+    }
+
+    /// Whether it hurts nodes only.
+    pub fn needs_nodes(self) -> bool {
+        self == Self::Hook
     }
 
     /// As it is asked for.
@@ -89,6 +111,8 @@ impl Fault {
             Self::Member => "member",
             Self::Transfer => "transfer",
             Self::Reboot => "reboot",
+            Self::Hook => "hook",
+            Self::Upgrade => "upgrade",
         }
     }
 }
@@ -140,6 +164,10 @@ pub enum Active {
     Transfer(transfer::Moved),
     /// See [`reboot`].
     Reboot(reboot::Rebooting),
+    /// See [`hook`].
+    Hook(hook::Misbehaving),
+    /// See [`upgrade`].
+    Upgrade(upgrade::Upgraded),
 }
 
 /// What was seen of a fault by its end.
@@ -169,7 +197,7 @@ pub async fn begin(fault: Fault, number: usize, hosts: &mut Hosts, random: &mut 
         Fault::Kill => kill::begin(hosts, random).await,
         Fault::Pause => pause::begin(hosts, random).await,
         Fault::Partition => partition::begin(number, hosts, random),
-        Fault::Link => link::begin(number, hosts, random),
+        Fault::Link => link::begin(number, hosts, random).await,
         Fault::Power => power::begin(hosts, random).await,
         Fault::Disk => disk::begin(hosts, random),
         Fault::Rot => rot::begin(hosts, random).await,
@@ -177,6 +205,8 @@ pub async fn begin(fault: Fault, number: usize, hosts: &mut Hosts, random: &mut 
         Fault::Member => member::begin(hosts, random).await,
         Fault::Transfer => transfer::begin(hosts, random).await,
         Fault::Reboot => reboot::begin(hosts, random).await,
+        Fault::Hook => hook::begin(hosts, random),
+        Fault::Upgrade => upgrade::begin(hosts, random).await,
     }
 }
 
@@ -186,7 +216,7 @@ pub async fn end(active: Active, hosts: &mut Hosts) -> Result<Bite> {
         Active::Kill(it) => it.end(hosts),
         Active::Pause(it) => it.end(hosts),
         Active::Partition(it) => Ok(it.end(hosts)),
-        Active::Link(it) => Ok(it.end(hosts)),
+        Active::Link(it) => it.end(hosts),
         Active::Power(it) => it.end(hosts).await,
         Active::Disk(it) => it.end(hosts).await,
         Active::Rot(it) => it.end(hosts).await,
@@ -194,5 +224,7 @@ pub async fn end(active: Active, hosts: &mut Hosts) -> Result<Bite> {
         Active::Member(it) => it.end(hosts).await,
         Active::Transfer(it) => Ok(it.end(hosts)),
         Active::Reboot(it) => it.end(hosts).await,
+        Active::Hook(it) => it.end(hosts),
+        Active::Upgrade(it) => it.end(hosts).await,
     }
 }

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use crate::hosts::Hosts;
-use crate::nemesis::wire::{Chain, from};
+use crate::nemesis::wire::{Chain, DROP, Sees, from};
 use crate::nemesis::{Active, Begun, Bite, Wound};
 
 /// How a network is split.
@@ -105,7 +105,7 @@ pub fn begin(number: usize, hosts: &mut Hosts, random: &mut StdRng) -> Result<Be
         if rules.is_empty() || !hosts.named(name)?.machine.is_running() {
             continue;
         }
-        chains.push(Chain::put(number, hosts, name, &rules)?);
+        chains.push(Chain::put(number, hosts, name, Sees::Incoming, &rules, DROP)?);
         targets.push(name.clone());
     }
     let order = names.join(", ");
@@ -121,7 +121,7 @@ fn cut_off_a_node(number: usize, hosts: &mut Hosts, random: &mut StdRng) -> Resu
         return Ok(Begun::Skipped(format!("{node} has no power")));
     }
     let rules: Vec<Vec<String>> = hosts.peers.iter().map(|peer| from(peer.machine.address())).collect();
-    let chains = vec![Chain::put(number, hosts, &node, &rules)?];
+    let chains = vec![Chain::put(number, hosts, &node, Sees::Incoming, &rules, DROP)?];
     let what = format!("partition: {node} hears no peer");
     Ok(Begun::Installed(Wound { what, targets: vec![node], active: Active::Partition(Parted { chains }) }))
 }

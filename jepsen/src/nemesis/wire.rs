@@ -1,9 +1,31 @@
 //! Rules in a machine's own packet filter: one chain per fault, so that faults don't undo each other, and its counters
-//! tell what the fault has done.
+//! tell what the fault has done. What goes round inside of the machine is let through.
 
 use anyhow::Result;
 
 use crate::hosts::Hosts;
+
+/// What becomes of a packet that a rule matches: it vanishes.
+pub const DROP: &[&str] = &["DROP"];
+
+/// Which packets a chain sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sees {
+    /// Those that come in.
+    Incoming,
+    /// Those that come in, and those that go out.
+    Both,
+}
+
+impl Sees {
+    /// The kernel's chains that ours hangs in, each with the interface that it is about.
+    fn hooks(self) -> &'static [[&'static str; 3]] {
+        match self {
+            Self::Incoming => &[["INPUT", "-i", "eth0"]],
+            Self::Both => &[["INPUT", "-i", "eth0"], ["OUTPUT", "-o", "eth0"]],
+        }
+    }
+}
 
 /// A chain that was put into a machine.
 #[derive(Debug)]
@@ -11,24 +33,35 @@ pub struct Chain {
     host: String,
     boot: String,
     name: String,
+    sees: Sees,
 }
 
 impl Chain {
-    /// Puts rules into `host`; each drops what it matches.
-    pub fn put(number: usize, hosts: &Hosts, host: &str, rules: &[Vec<String>]) -> Result<Self> {
+    /// Puts rules into `host`; what one of them matches jumps to `target`.
+    pub fn put(
+        number: usize,
+        hosts: &Hosts,
+        host: &str,
+        sees: Sees,
+        rules: &[Vec<String>],
+        target: &[&str],
+    ) -> Result<Self> {
         let found = hosts.named(host)?;
-        let chain = Self { host: host.to_owned(), boot: found.machine.boot_id(), name: format!("rollcall-{number}") };
+        let name = format!("rollcall-{number}");
+        let chain = Self { host: host.to_owned(), boot: found.machine.boot_id(), name, sees };
         let filter = |arguments: &[&str]| found.in_network(&[&["iptables", "-w"], arguments].concat());
         filter(&["-N", &chain.name])?;
         for rule in rules {
             let rule: Vec<&str> = rule.iter().map(String::as_str).collect();
-            filter(&[&["-A", &chain.name], &rule[..], &["-j", "DROP"]].concat())?;
+            filter(&[&["-A", &chain.name], &rule[..], &["-j"], target].concat())?;
         }
-        filter(&["-I", "INPUT", "-j", &chain.name])?;
+        for [hook, flag, interface] in sees.hooks() {
+            filter(&["-I", hook, flag, interface, "-j", &chain.name])?;
+        }
         Ok(chain)
     }
 
-    /// Takes them out again; how many packets they have dropped. Nothing, where the machine has lost its power since.
+    /// Takes them out again; how many packets they have matched. None, where the machine has lost its power since.
     pub fn take_out(&self, hosts: &Hosts) -> u64 {
         let Ok(host) = hosts.named(&self.host) else { return 0 };
         if host.machine.boot_id() != self.boot {
@@ -37,10 +70,12 @@ impl Chain {
         let filter = |arguments: &[&str]| host.in_network(&[&["iptables", "-w"], arguments].concat());
         let listed = filter(&["-L", &self.name, "-v", "-x", "-n"]).unwrap_or_default();
         // A machine that goes just now takes its rules with it.
-        let _ = filter(&["-D", "INPUT", "-j", &self.name]);
+        for [hook, flag, interface] in self.sees.hooks() {
+            let _ = filter(&["-D", hook, flag, interface, "-j", &self.name]);
+        }
         let _ = filter(&["-F", &self.name]);
         let _ = filter(&["-X", &self.name]);
-        dropped(&listed)
+        matched(&listed)
     }
 
     /// In which machine it is.
@@ -50,7 +85,7 @@ impl Chain {
 }
 
 /// The first column of each rule, below two lines of heading.
-fn dropped(listed: &str) -> u64 {
+fn matched(listed: &str) -> u64 {
     listed.lines().skip(2).filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok()).sum()
 }
 
@@ -68,7 +103,7 @@ mod tests {
         let listed = "Chain rollcall-1 (1 references)\n    pkts      bytes target     prot opt in     out     source\n\
                       \x20     12     1024 DROP       all  --  *      *       10.77.1.2            0.0.0.0/0\n\
                       \x20      3      180 DROP       all  --  *      *       10.77.1.3            0.0.0.0/0\n";
-        assert_eq!(dropped(listed), 15);
-        assert_eq!(dropped(""), 0);
+        assert_eq!(matched(listed), 15);
+        assert_eq!(matched(""), 0);
     }
 }

@@ -242,6 +242,8 @@ fn colour(fault: Fault) -> &'static str {
         Fault::Member => "#a2578c",
         Fault::Transfer => "#4f7d5c",
         Fault::Reboot => "#c0672f",
+        Fault::Hook => "#b08a2e",
+        Fault::Upgrade => "#1f7a8c",
     }
 }
 

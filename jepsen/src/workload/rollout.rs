@@ -12,6 +12,7 @@ use rollcall_proto::v1;
 use rollcall_proto::v1::RolloutStatus;
 use rollcall_proto::v1::group_service_client::GroupServiceClient;
 use rollcall_proto::v1::rollout_service_client::RolloutServiceClient;
+use rollcall_proto::v1::token_service_client::TokenServiceClient;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -25,7 +26,13 @@ use crate::ops::outcome;
 use crate::sample;
 
 /// What this workload asks; the other verbs come by chance.
-pub const DEEDS: [&str; 4] = ["start", "pause", "resume", "look"];
+pub const DEEDS: [&str; 5] = ["start", "pause", "resume", "abort", "look"];
+
+/// All that its operator does.
+pub const VERBS: [&str; 8] = ["start", "pause", "resume", "stop", "abort", "retry", "revoke", "look"];
+
+/// Of a hundred releases so many can't be installed everywhere.
+const BROKEN: u32 = 10;
 
 /// BOUND: one try.
 const TRY_FOR: Duration = Duration::from_secs(2);
@@ -60,6 +67,9 @@ pub struct Steered {
     /// Why it is paused.
     #[serde(default)]
     pub causes: Vec<String>,
+    /// Whose token is taken away.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node: String,
     /// A write's request id; the log carries it too.
     #[serde(default)]
     pub request_id: String,
@@ -107,7 +117,7 @@ impl Operator {
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
-        self.roll_to_the_end().await
+        self.roll("succeeded", false).await
     }
 
     /// Works until it is told to stop.
@@ -122,16 +132,19 @@ impl Operator {
         self
     }
 
-    /// The end of a run: what is under way is brought to its end, and one more rollout goes through.
+    /// The end of a run: what is under way is brought to its end, a release that can't be installed everywhere is taken
+    /// back, and one more rollout goes through.
     pub async fn finish(&mut self) -> Result<()> {
         self.bring_to_an_end().await?;
-        self.roll_to_the_end().await
+        self.roll("rolled_back", true).await?;
+        self.roll("succeeded", false).await
     }
 
     async fn act(&mut self, seen: &Steered) {
         let under_way = matches!(seen.status.as_str(), "running" | "paused" | "rolling_back" | "awaiting_promotion");
         if !under_way {
-            self.start().await;
+            let is_broken = self.random.random_ratio(BROKEN, 100);
+            self.start(is_broken).await;
             return;
         }
         let verb = match (seen.status.as_str(), self.random.random_range(0..100)) {
@@ -139,6 +152,7 @@ impl Operator {
             ("paused", 55..75) => "retry",
             ("paused", 75..80) => "abort",
             ("running", 0..30) => "pause",
+            ("running" | "rolling_back", 94..97) => return self.revoke().await,
             (_, 97..99) => "stop",
             (_, 99) => "abort",
             _ => return,
@@ -168,9 +182,10 @@ impl Operator {
         }
     }
 
-    async fn start(&mut self) -> Option<String> {
+    async fn start(&mut self, is_broken: bool) -> Option<String> {
         self.releases += 1;
-        let target = sample::add_release(&self.depot, self.releases).ok()?;
+        let add = if is_broken { sample::add_broken_release } else { sample::add_release };
+        let target = add(&self.depot, self.releases).ok()?;
         let asked = Steered { target, request_id: self.request_id(), ..Steered::default() };
         self.write("start", asked).await.map(|rollout| rollout.rollout_id)
     }
@@ -178,6 +193,21 @@ impl Operator {
     async fn steer(&mut self, verb: &str, rollout_id: &str) -> Option<v1::Rollout> {
         let asked = Steered { rollout: rollout_id.to_owned(), request_id: self.request_id(), ..Steered::default() };
         self.write(verb, asked).await
+    }
+
+    /// Takes the token from whoever has it.
+    async fn revoke(&mut self) {
+        let door = self.any_door();
+        let request = within(TRY_FOR, v1::ListTokensRequest { options: None });
+        let Ok(answer) = within_try(TokenServiceClient::new(door.channel.clone()).list(request)).await else { return };
+        let Some(token) = answer.tokens.into_iter().next() else { return };
+        let asked = Steered {
+            rollout: token.rollout_id,
+            node: token.node_name,
+            request_id: self.request_id(),
+            ..Steered::default()
+        };
+        self.write("revoke", asked).await;
     }
 
     /// Sends it, again with the same request id where nobody knows what came of it.
@@ -212,21 +242,22 @@ impl Operator {
         None
     }
 
-    async fn roll_to_the_end(&mut self) -> Result<()> {
+    /// Rolls until a rollout ends as it should.
+    async fn roll(&mut self, end: &str, is_broken: bool) -> Result<()> {
         let deadline = Instant::now() + ENDS_WITHIN;
         loop {
-            let started = self.start().await;
+            let started = self.start(is_broken).await;
             self.bring_to_an_end().await?;
             let seen = self.look().await;
             match (started, seen) {
-                (Some(id), Some(seen)) if seen.rollout == id && seen.status == "succeeded" => return Ok(()),
-                _ if Instant::now() > deadline => bail!("no rollout has succeeded within {ENDS_WITHIN:?}"),
+                (Some(id), Some(seen)) if seen.rollout == id && seen.status == end => return Ok(()),
+                _ if Instant::now() > deadline => bail!("no rollout has {end} within {ENDS_WITHIN:?}"),
                 _ => tokio::time::sleep(Duration::from_millis(500)).await,
             }
         }
     }
 
-    /// Resumes and retries until the rollout is at its end.
+    /// Resumes and retries until the rollout is at its end; what can't be installed is taken back.
     async fn bring_to_an_end(&mut self) -> Result<()> {
         let deadline = Instant::now() + ENDS_WITHIN;
         let mut latest = Steered::default();
@@ -234,9 +265,14 @@ impl Operator {
             if let Some(seen) = self.look().await {
                 match seen.status.as_str() {
                     "paused" => {
-                        let failed = seen.causes.iter().any(|cause| cause.contains("failed"));
-                        self.steer(if failed { "retry" } else { "resume" }, &seen.rollout).await;
-                        self.steer("resume", &seen.rollout).await;
+                        let has_failed = seen.causes.iter().any(|cause| cause.contains("failed"));
+                        let goes_back = has_failed
+                            && sample::is_broken(&seen.target)
+                            && self.steer("abort", &seen.rollout).await.is_some();
+                        if !goes_back {
+                            self.steer(if has_failed { "retry" } else { "resume" }, &seen.rollout).await;
+                            self.steer("resume", &seen.rollout).await;
+                        }
                     }
                     "running" | "rolling_back" | "awaiting_promotion" => {}
                     _ => return Ok(()),
@@ -274,6 +310,11 @@ async fn send(door: &Door, f: &str, asked: &Steered) -> Result<(u64, v1::Rollout
         let answer = within_try(client.start(within(TRY_FOR, request))).await?;
         return Ok((answer.revision, answer.rollout.unwrap_or_default()));
     }
+    if f == "revoke" {
+        let request = v1::RevokeTokenRequest { node: asked.node.clone(), force: true, options };
+        let answer = within_try(TokenServiceClient::new(door.channel.clone()).revoke(within(TRY_FOR, request))).await?;
+        return Ok((answer.revision, v1::Rollout { rollout_id: answer.rollout_id, ..Default::default() }));
+    }
     let request = v1::RolloutVerbRequest { rollout_id: asked.rollout.clone(), options, ..Default::default() };
     let request = within(TRY_FOR, request);
     let answer = match f {
@@ -305,6 +346,7 @@ fn steered(rollout: &v1::Rollout, revision: Option<u64>) -> Steered {
         revision,
         status: if status == RolloutStatus::Unspecified { String::new() } else { status.short_name() },
         causes: rollout.pause_causes.clone(),
+        node: String::new(),
         request_id: String::new(),
     }
 }
@@ -326,6 +368,9 @@ fn group() -> v1::GroupSpec {
         min_healthy_time_ms: Some(300),
         healthy_deadline_ms: Some(60_000),
         progress_deadline_ms: Some(180_000),
+        // A hook that hangs.
+        ready_timeout_ms: Some(15_000),
+        drain_timeout_ms: Some(15_000),
         max_reboots: Some(50),
         ..Default::default()
     };

@@ -239,8 +239,8 @@ fn group_orders(orders: &GroupOrders) -> v1::GroupOrders {
 }
 
 fn step_order(order: &StepOrder) -> v1::StepOrder {
-    let StepOrder { rollout, kind, fence, attempt, from, to, digest, config, go, phase: at, max_reboots, reboots } =
-        order;
+    let StepOrder { rollout, kind, fence, attempt, from, to, digest, config, go, .. } = order;
+    let StepOrder { cut_drain, phase: at, max_reboots, reboots, .. } = order;
     let go = match go {
         Go::Prepare => v1::Go::Prepare,
         Go::Drain => v1::Go::Drain,
@@ -266,6 +266,7 @@ fn step_order(order: &StepOrder) -> v1::StepOrder {
         reboots: *reboots,
         phase: phase(*at).into(),
         config: config.clone().unwrap_or_default(),
+        cut_drain: *cut_drain,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What was promised, held against what was seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rollcall_jepsen::check::{
@@ -59,7 +59,7 @@ pub fn update(scene: &Scene, evidence: &Evidence, with_faults: bool) -> Vec<Verd
         runs::check(&history, target, &nodes),
         no_skip::check(&history, &evidence.rollout.rollout_id, target, &nodes),
         no_repeat::check(&history),
-        fences::check(&history),
+        fences::check(&history, &BTreeSet::new()),
     ];
     if !scene.hosts.is_empty() {
         verdicts.push(leadership_was_elsewhere(&evidence.disturber.cut_machines, scene.hosts.len()));

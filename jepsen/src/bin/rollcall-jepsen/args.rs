@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use rollcall_jepsen::nemesis::Fault;
+use rollcall_jepsen::nemesis::late::Delayer;
 use rollcall_jepsen::power::first::FirstProcess;
 use rollcall_jepsen::power::keeper::Keeper;
 use rollcall_jepsen::workload::{Plant, Workload};
@@ -17,6 +18,7 @@ use rollcall_jepsen::workload::{Plant, Workload};
 Examples:
   rollcall-jepsen run --workload register --nemesis kill --time-limit 60
   rollcall-jepsen run --workload register --nemesis all --time-limit 300 --seed 7
+  rollcall-jepsen run --full --seed 7
   rollcall-jepsen check target/jepsen/latest
   rollcall-jepsen minimise target/jepsen/latest
 
@@ -52,6 +54,9 @@ pub enum Command {
     /// Be a machine's first process
     #[command(hide = true)]
     FirstProcess(FirstProcess),
+    /// Let packets of a queue go late
+    #[command(hide = true)]
+    Delay(Delayer),
     /// Keep a program running
     #[command(hide = true)]
     Keep(Keeper),
@@ -63,6 +68,10 @@ pub enum Command {
 /// A run.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Run {
+    /// Everything for half an hour: all workloads, all faults, more clients
+    #[arg(long, conflicts_with_all = ["workload", "nemesis", "time_limit", "clients", "rate"])]
+    pub full: bool,
+
     /// What clients do; several are done at once
     #[arg(long, value_enum, value_delimiter = ',', default_value = "register")]
     pub workload: Vec<Workload>,
@@ -111,20 +120,40 @@ pub struct Run {
     #[arg(long, value_enum, value_name = "FAULT")]
     pub plant: Option<Plant>,
 
+    /// Plant a fault in each peer, by its name (rollout/src/planted.rs); needs peers built by scripts/next-level
+    #[arg(long, value_name = "FAULT")]
+    pub plant_in_peers: Option<String>,
+
     /// Faults from a file instead of drawn ones: a run's schedule.json
     #[arg(long, value_name = "FILE")]
     pub schedule: Option<PathBuf>,
 }
 
 impl Run {
-    /// The faults that were asked for; an error names what is no fault.
+    /// The same, with what `--full` stands for.
+    pub fn spelled_out(mut self) -> Self {
+        if self.full {
+            self.workload = Workload::ALL.to_vec();
+            self.nemesis = vec!["all".to_owned()];
+            self.time_limit = 1_800;
+            self.clients = 12;
+            self.rate = 20;
+        }
+        self
+    }
+
+    /// The faults that were asked for; an error names what is no fault, or can't be one in this run.
     pub fn faults(&self) -> anyhow::Result<Vec<Fault>> {
+        let has_nodes = self.workload.iter().any(|workload| workload.needs_nodes());
         let mut faults = Vec::new();
         for name in &self.nemesis {
             match name.as_str() {
-                "all" => faults.extend(Fault::ALL),
+                "all" => faults.extend(Fault::ALL.into_iter().filter(|fault| has_nodes || !fault.needs_nodes())),
                 "none" => {}
                 name => match Fault::ALL.into_iter().find(|fault| fault.name() == name) {
+                    Some(fault) if fault.needs_nodes() && !has_nodes => {
+                        anyhow::bail!("there are no nodes for {name:?} to hurt; add --workload rollout")
+                    }
                     Some(fault) => faults.push(fault),
                     None => anyhow::bail!("there is no nemesis {name:?}; `rollcall-jepsen list` lists them"),
                 },

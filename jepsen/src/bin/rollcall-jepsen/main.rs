@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use rollcall_jepsen::check::Outcome;
 use rollcall_jepsen::clock::Clock;
-use rollcall_jepsen::nemesis::Fault;
+use rollcall_jepsen::nemesis::{Fault, late};
 use rollcall_jepsen::power::{first, keeper};
 use rollcall_jepsen::screen::Screen;
 use rollcall_jepsen::stored::Stored;
@@ -22,9 +22,10 @@ use args::{Args, Command};
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::FirstProcess(machine) => first::first_process(&machine).map(|()| Outcome::Held),
+        Command::Delay(delayer) => late::delay(&delayer).map(|()| Outcome::Held),
         Command::Keep(program) => keeper::keep(&program).map(|()| Outcome::Held),
         Command::Reboot => first::reboot().map(|()| Outcome::Held),
-        Command::Run(run) => run::run_apart(&run),
+        Command::Run(run) => run::run_apart(&run.spelled_out()),
         Command::List => list(),
         Command::Check { folder } => check(&folder),
         Command::Minimise { folder, runs } => minimise::minimise(&folder, runs),

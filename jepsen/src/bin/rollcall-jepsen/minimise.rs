@@ -117,6 +117,9 @@ fn try_out(stored: &Stored, faults: &[Planned]) -> Result<Tried> {
     if let Some(plant) = settings.plant.and_then(|plant| plant.to_possible_value()) {
         command.args(["--plant", plant.get_name()]);
     }
+    if let Some(fault) = &settings.plant_in_peers {
+        command.args(["--plant-in-peers", fault]);
+    }
     if settings.strict {
         command.arg("--strict");
     }

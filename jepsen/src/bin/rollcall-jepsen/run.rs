@@ -27,6 +27,9 @@ use crate::args::Run;
 /// BOUND: until there is traffic.
 const TRAFFIC_WITHIN: Duration = Duration::from_secs(30);
 
+/// BOUND: until what came to nothing was tried once more, and what the faults have left is put right.
+const HEALED_WITHIN: Duration = Duration::from_secs(600);
+
 /// Does it in namespaces of its own, which nothing outlives.
 pub fn run_apart(run: &Run) -> Result<Outcome> {
     let faults = run.faults()?;
@@ -80,6 +83,7 @@ async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: C
         node_count: settings.nodes,
         strict: settings.strict,
         faketime: moves_clocks.then(clock::library).flatten(),
+        planted: settings.plant_in_peers.clone(),
     };
     let (mut hosts, depot) = layout.switch_on(clock).await?;
     screen.say(&format!("{} peers and {} nodes, each a machine of its own", settings.peers, settings.nodes));
@@ -97,12 +101,20 @@ async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: C
         conductor.play(schedule),
     );
     played.await.context("the faults didn't come to an end")??;
-    conductor.make_up_for(&settings.faults, settings.seed).await?;
-    conductor.heal().await?;
+    let healed = async {
+        conductor.make_up_for(&settings.faults, settings.seed).await?;
+        conductor.heal().await
+    };
+    match tokio::time::timeout(HEALED_WITHIN, healed).await {
+        Ok(healed) => healed?,
+        Err(_) => ending.failed = Some(format!("the hosts aren't whole again within {HEALED_WITHIN:?}")),
+    }
     store_json(&folder.join("faults.json"), &conductor.done)?;
     ending.faults_to = nanos(clock);
     screen.say("all faults are over");
-    end(&hosts, crew, &mut ending, screen).await?;
+    if ending.failed.is_none() {
+        end(&hosts, crew, &mut ending, screen).await?;
+    }
     let evidence::Collected { log, notes } = evidence::collect(&hosts).await?;
     for note in &notes {
         screen.say(&screen.tint(Tone::Red, note));
@@ -157,6 +169,7 @@ fn settings(run: &Run, faults: Vec<Fault>) -> Settings {
         rate: run.rate,
         strict: run.strict,
         plant: run.plant,
+        plant_in_peers: run.plant_in_peers.clone(),
     }
 }
 

@@ -62,7 +62,7 @@ pub fn judge(site: &Site, evidence: &Evidence) -> Result<Vec<Verdict>> {
         no_skip::check(&history, rollout_id, target, &nodes),
         no_repeat::check(&history),
         runs::check(&history, target, &nodes),
-        fences::check(&history),
+        fences::check(&history, &BTreeSet::new()),
         cuts_were_done(evidence, &history),
         reboots_were_done(evidence),
     ])

@@ -54,9 +54,14 @@ impl Bytes {
         }
     }
 
-    /// A sync that failed: what waits for it is taken for kept, and isn't.
+    /// A sync that failed: what waits for it is taken for kept, and isn't. From here on it is in nobody's memory but the
+    /// kernel's, which may drop it at any time and then reads what the disk has.
     pub fn give_up(&mut self) {
-        self.unsynced.clear();
+        for range in std::mem::take(&mut self.unsynced) {
+            for at in range.start..range.end.min(self.now.len()) {
+                self.now[at] = self.kept.get(at).copied().unwrap_or(0);
+            }
+        }
     }
 
     /// Forgets what was not kept; how many bytes that were.
@@ -109,12 +114,13 @@ mod tests {
         bytes.write(0, b"one");
         bytes.keep();
         bytes.write(0, b"two");
+        bytes.write(3, b" more");
         bytes.give_up();
+        assert_eq!(bytes.read(0, 9), b"one\0\0\0\0\0", "once the kernel has dropped its copy");
         bytes.write(3, b"!");
         bytes.keep();
-        assert_eq!(bytes.read(0, 9), b"two!", "as long as there is power");
         bytes.forget();
-        assert_eq!(bytes.read(0, 9), b"one!");
+        assert_eq!(bytes.read(0, 9), b"one!\0\0\0\0");
     }
 
     #[test]

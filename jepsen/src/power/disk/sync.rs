@@ -32,7 +32,7 @@ impl Disk {
         Ok(())
     }
 
-    /// fsync that failed: what the file holds is taken for kept, and is lost with the power.
+    /// fsync that failed: what the file holds is taken for kept, and lost as soon as the kernel drops its copy of it.
     pub fn fail_sync(&mut self, ino: Ino) {
         if let Ok(Inode { body: Body::File(bytes), .. }) = self.inode_mut(ino) {
             bytes.give_up();

@@ -37,6 +37,8 @@ pub struct OrderedStep {
     pub config: Option<String>,
     /// How far it may go; none: it is to be turned back.
     pub go: Option<Go>,
+    /// Where it is turned back: a `drain` that still runs has had its time, and is ended.
+    pub cut_drain: bool,
     /// Where the log has it; none: it has heard nothing of it from the node yet.
     pub logged: Option<Phase>,
 }

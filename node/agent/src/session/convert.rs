@@ -62,7 +62,7 @@ fn ordered_step(wire: &v1::StepOrder) -> Result<OrderedStep, OrderError> {
         Ok(v1::Go::TurnBack) => None,
         Ok(v1::Go::Unspecified) | Err(_) => return Err(OrderError::Go(wire.go)),
     };
-    Ok(OrderedStep { opened, config: given(&wire.config), go, logged: logged(wire.phase()) })
+    Ok(OrderedStep { opened, config: given(&wire.config), go, cut_drain: wire.cut_drain, logged: logged(wire.phase()) })
 }
 
 /// Empty on the wire: not given.

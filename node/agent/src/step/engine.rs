@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rollcall_ident::{Fence, ReleaseIdent};
 use rollcall_steps::{
-    Action, Ending, Event, Facts, Failure, FailureReason, Go, Milestone, OpenRefusal, Outcome, Phase, StepState,
+    Action, Ending, Event, Facts, Failure, FailureReason, Go, Hook, Milestone, OpenRefusal, Outcome, Phase, StepState,
     Wanted, check_open, decide, end_to_record,
 };
 use tokio::sync::watch;
@@ -397,12 +397,31 @@ pub(super) fn lets_go(wanted: Wanted, go: Go) -> bool {
     matches!(wanted, Wanted::Step(ordered) if ordered >= go)
 }
 
-/// Completes once the orders let this step go so far.
-pub(super) async fn until_let_go(mut orders: watch::Receiver<Option<GroupOrders>>, step: StepState, go: Go) {
-    if orders.wait_for(|orders| lets_go(wanted(&step, orders.as_ref()), go)).await.is_err() {
+/// Completes once the orders don't wait for this hook any more: they let the step go so far without its answer, or end the
+/// step and have no time for it. A question can be left unanswered at any time; a drain is ended only where it has had its
+/// time.
+pub(super) async fn until_spared(
+    mut orders: watch::Receiver<Option<GroupOrders>>,
+    step: StepState,
+    hook: Hook,
+    go: Go,
+) {
+    let is_spared = |orders: &Option<GroupOrders>| {
+        let orders = orders.as_ref();
+        let wanted = wanted(&step, orders);
+        let ends = !matches!(wanted, Wanted::Step(_) | Wanted::NotHeard);
+        lets_go(wanted, go) || ends && (hook == Hook::ReadyToUpdate || cuts_drain(&step, orders))
+    };
+    if orders.wait_for(is_spared).await.is_err() {
         // The agent is going down.
         std::future::pending::<()>().await;
     }
+}
+
+/// Whether a drain of this step that still runs is to be ended.
+pub(super) fn cuts_drain(step: &StepState, orders: Option<&GroupOrders>) -> bool {
+    let ordered = orders.and_then(|orders| orders.step.as_ref());
+    ordered.is_some_and(|it| it.key() == (step.opened.fence, step.opened.attempt) && it.go.is_none() && it.cut_drain)
 }
 
 /// A failure of the agent's own.

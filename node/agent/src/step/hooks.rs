@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rollcall_steps::{Event, Failure, FailureReason, Go, Hook, Phase, RunToken, StepState, Wanted};
 
-use super::engine::{Engine, lets_go, lock, until_let_go};
+use super::engine::{Engine, lets_go, lock, until_spared};
 use crate::disk::JournalError;
 use crate::driver::Backoff;
 use crate::hooks::{Exit, HOOK_TOKEN, HookEnd, HookReason, StepFacts};
@@ -80,8 +80,8 @@ impl Engine {
         Ok(Some(end))
     }
 
-    /// Asks a hook until it is ready, it fails, or the orders want something else. Orders that let the step go to `next`
-    /// don't wait for it any more: whatever of it runs is ended.
+    /// Asks a hook until it is ready, it fails, or the orders want something else. Whatever of it runs is ended where the
+    /// orders don't wait for it any more: they let the step go to `next`, or see [`until_spared`].
     pub(super) async fn poll_hook(
         &mut self,
         release: &Release,
@@ -96,7 +96,7 @@ impl Engine {
         let mut backoff = Backoff::standard();
         loop {
             let step = self.step();
-            let cut = until_let_go(self.orders.clone(), step, next);
+            let cut = until_spared(self.orders.clone(), step, hook, next);
             if let Some(polled) = self.overtaken(next) {
                 return Ok(polled);
             }
@@ -111,6 +111,7 @@ impl Engine {
                     }
                 }
                 _ if matches!(self.overtaken(next), Some(Polled::Forced)) => return Ok(Polled::Forced),
+                _ if matches!(end.exit, Exit::CutOff) => return Ok(Polled::Interrupted),
                 _ => return Ok(Polled::Failed(failure_of(hook, end))),
             }
             let again = tokio::time::sleep(backoff.next_delay());

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use rollcall_steps::{Ending, Event, FailureReason, Go, Hook, Phase, Rerun, Settled, Status, Wanted, settle};
+use rollcall_steps::{Ending, Event, FailureReason, Go, Hook, Phase, Rerun, RunToken, Settled, Status, Wanted, settle};
 
-use super::engine::{Engine, failure, lets_go, until_let_go};
+use super::engine::{Engine, failure, lets_go, until_spared};
 use crate::disk::JournalError;
 use crate::hooks::wait_for_survivor;
 use crate::package::Release;
@@ -16,16 +16,7 @@ impl Engine {
         let release = self.release_of(hook).await;
         if let (Some(release), Some(mark)) = (&release, step.hook.filter(|mark| mark.hook == hook)) {
             let limit = release.manifest.timeout(hook);
-            let go = if hook == Hook::Drain { Some(Go::Replace) } else { None };
-            let (orders, step) = (self.orders.clone(), step.clone());
-            let cut = async move {
-                match go {
-                    Some(go) => until_let_go(orders, step, go).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let log = self.context.layout.log(hook.name());
-            self.attend(wait_for_survivor(mark.token, limit, &log, cut)).await?;
+            self.attend_survivor(hook, mark.token, limit).await?;
         }
         if self.is_overtaken(hook) {
             return Ok(());
@@ -48,7 +39,8 @@ impl Engine {
         }
     }
 
-    /// Waits for what is left of a hook of a step that ends by order; nothing of it is run again.
+    /// Waits for what is left of a hook of a step that ends by order; nothing of it is run again. A drain that has had its
+    /// time is ended.
     pub(super) async fn let_end(&mut self, hook: Hook) -> Result<(), JournalError> {
         let step = self.step();
         let release = match hook {
@@ -58,10 +50,22 @@ impl Engine {
         if let Some(mark) = step.hook {
             // Without its release nobody knows how long it may take: it isn't waited for.
             let limit = release.map_or(Duration::ZERO, |release| release.manifest.timeout(hook));
-            let log = self.context.layout.log(hook.name());
-            self.attend(wait_for_survivor(mark.token, limit, &log, std::future::pending())).await?;
+            self.attend_survivor(hook, mark.token, limit).await?;
         }
         self.append(&[Event::HookEnded { hook }]).await
+    }
+
+    /// Waits for what is left of a hook, at most so long. A drain is ended before that where the orders don't wait for it.
+    async fn attend_survivor(&mut self, hook: Hook, token: RunToken, limit: Duration) -> Result<(), JournalError> {
+        let (orders, step) = (self.orders.clone(), self.step());
+        let cut = async move {
+            match hook {
+                Hook::Drain => until_spared(orders, step, hook, Go::Replace).await,
+                _ => std::future::pending().await,
+            }
+        };
+        let log = self.context.layout.log(hook.name());
+        self.attend(wait_for_survivor(token, limit, &log, cut)).await
     }
 
     /// Whether the orders have made it needless to know how the hook has ended; `decide` looks at them again.

@@ -89,6 +89,31 @@ async fn a_drain_that_wants_to_be_called_again_can_be_forced() {
 }
 
 #[tokio::test]
+async fn a_drain_that_has_had_its_time_is_ended_and_one_that_has_not_is_waited_for() {
+    let old = Package::new(1).hook("drain", "trap 'exit 0' TERM; while :; do sleep 0.1; done");
+    let (machine, coordinator, _agent) = running(old, Package::new(2)).await;
+    coordinator.order_step(2, Some(1), 20, Go::Drain);
+    machine.until_started("drain", 1, 1).await;
+    coordinator.go(Go::TurnBack);
+    until_heard(&machine, &coordinator).await;
+    assert!(!coordinator.said().events().contains(&"turned_back"), "{:?}", coordinator.said().events());
+    coordinator.order(|orders| orders.step.as_mut().unwrap().cut_drain = true);
+    coordinator.until_event("turned_back", 1).await;
+    assert_eq!((machine.starts("drain", 1), machine.starts("undrain", 1)), (1, 2));
+}
+
+#[tokio::test]
+async fn a_question_whose_step_is_over_is_not_waited_for() {
+    let old = Package::new(1).hook("ready-to-update", "sleep 600");
+    let (machine, coordinator, _agent) = running(old, Package::new(2)).await;
+    coordinator.order_step(2, Some(1), 20, Go::Prepare);
+    machine.until_started("ready-to-update", 1, 1).await;
+    coordinator.order(|orders| orders.step = None);
+    coordinator.order_step(2, Some(1), 30, Go::Prepare);
+    machine.until_started("ready-to-update", 1, 2).await;
+}
+
+#[tokio::test]
 async fn what_was_not_answered_is_reported_again() {
     let (machine, coordinator, agent) = running(Package::new(1), Package::new(2)).await;
     coordinator.mute(true);

@@ -1,15 +1,13 @@
 //! What people have said outlives the leader, and all peers; and what they set for a day and an hour happens by itself.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod app_support;
 
 use std::time::Duration;
 
-use app_support::agent::{Identity, R2, Session, prefetched};
-use app_support::cluster::{Cluster, TestPeer, declare, start_rollout};
-use app_support::{eventually, in_time};
 use rollcall_proto::v1;
 use rollcall_proto::v1::RolloutStatus;
+
+use crate::app_support::agent::{Identity, R2, Session, prefetched};
+use crate::app_support::cluster::{Cluster, TestPeer, declare, start_rollout};
+use crate::app_support::{eventually, in_time};
 
 const GROUP: &str = "web.default";
 const HOUR: Duration = Duration::from_secs(3600);

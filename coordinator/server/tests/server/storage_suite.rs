@@ -1,13 +1,11 @@
 //! openraft's own suite for storage, against ours.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
-
-mod storage_support;
 
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use rollcall_coordinator::storage::types::TypeConfig;
 use rollcall_coordinator::storage::{DataDir, LogStore, Sizes, StateMachine, Storage};
-use storage_support::folder::scratch;
+
+use crate::storage_support::folder::scratch;
 
 struct Builder;
 

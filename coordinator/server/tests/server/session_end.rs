@@ -1,14 +1,12 @@
 //! How sessions end, and that nothing is lost by it.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-mod app_support;
-
-use app_support::agent::{Identity, NoSession, R2, Session, on_step, prefetched, to_peer};
-use app_support::cluster::{Cluster, declare, start_rollout};
-use app_support::eventually;
-use app_support::follow::Follower;
 use rollcall_proto::v1;
 use rollcall_proto::v1::{agent_message, report, step_report};
+
+use crate::app_support::agent::{Identity, NoSession, R2, Session, on_step, prefetched, to_peer};
+use crate::app_support::cluster::{Cluster, declare, start_rollout};
+use crate::app_support::eventually;
+use crate::app_support::follow::Follower;
 
 const GROUP: &str = "web.default";
 
@@ -110,7 +108,7 @@ async fn a_second_session_of_the_same_disk_ends_the_first() {
             Err(status) => break status,
         }
     };
-    assert_eq!(app_support::reason(&status), "stale_session", "{status:?}");
+    assert_eq!(crate::app_support::reason(&status), "stale_session", "{status:?}");
     assert_eq!(cluster.peers[0].node("web-1").await.session_epoch, second.welcome.epoch);
 }
 

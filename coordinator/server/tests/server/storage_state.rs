@@ -1,7 +1,4 @@
 //! State machine, snapshots and history: what a restart, a snapshot and another peer see.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
-
-mod storage_support;
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +8,11 @@ use openraft::storage::{RaftLogStorage as _, RaftLogStorageExt as _, RaftStateMa
 use rollcall_coordinator::storage::types::{Snapshot, log_id};
 use rollcall_coordinator::storage::{DataDir, HistoryError, RETAINED_REVISIONS, Sizes, Storage, StorageError, VoteV1};
 use rollcall_ident::Revision;
-use storage_support::folder::{as_if_killed, files_with, scratch};
-use storage_support::sample::entry;
-use storage_support::verify::apply_committed;
 use tempfile::TempDir;
+
+use crate::storage_support::folder::{as_if_killed, files_with, scratch};
+use crate::storage_support::sample::entry;
+use crate::storage_support::verify::apply_committed;
 
 struct Peer {
     storage: Storage,

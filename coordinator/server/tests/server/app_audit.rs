@@ -1,14 +1,11 @@
 //! The audit trail as the API hands it out: who did what, and the chain that proves it, on every peer.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-mod app_support;
-#[path = "storage_support/tamper.rs"]
-mod tamper;
-
-use app_support::cluster::{Cluster, TestPeer, declare};
-use app_support::{eventually, reason};
 use rollcall_proto::v1;
 use tonic::Status;
+
+use crate::app_support::cluster::{Cluster, TestPeer, declare};
+use crate::app_support::{eventually, reason};
+use crate::storage_support::tamper;
 
 /// The audit trail of a peer, page by page, and where it should end.
 async fn trail(peer: &TestPeer) -> (Vec<v1::AuditRecord>, v1::AuditHead) {

@@ -1,17 +1,15 @@
 //! What people say to a rollout: told to a peer that doesn't lead, read from a third.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod app_support;
 
 use std::time::Duration;
 
-use app_support::agent::{Identity, R1, R2, Session};
-use app_support::cluster::{Cluster, TestPeer, spec, start_rollout};
-use app_support::follow::Follower;
-use app_support::{eventually, in_time, refused};
 use rollcall_proto::v1;
 use rollcall_proto::v1::RolloutStatus;
 use tonic::Code;
+
+use crate::app_support::agent::{Identity, R1, R2, Session};
+use crate::app_support::cluster::{Cluster, TestPeer, spec, start_rollout};
+use crate::app_support::follow::Follower;
+use crate::app_support::{eventually, in_time, refused};
 
 const GROUP: &str = "web.default";
 

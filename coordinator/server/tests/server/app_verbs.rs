@@ -1,16 +1,14 @@
 //! What people say to groups, nodes, tokens, channels and windows: told to a peer that doesn't lead, read from a third.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod app_support;
 
 use std::time::Duration;
 
-use app_support::agent::{Identity, R1, R2, Session, on_step, prefetched};
-use app_support::cluster::{Cluster, TestPeer, declare, spec, start_rollout};
-use app_support::{in_time, refused};
 use rollcall_proto::v1;
 use rollcall_proto::v1::step_report;
 use tonic::Code;
+
+use crate::app_support::agent::{Identity, R1, R2, Session, on_step, prefetched};
+use crate::app_support::cluster::{Cluster, TestPeer, declare, spec, start_rollout};
+use crate::app_support::{in_time, refused};
 
 const GROUP: &str = "web.default";
 const HOUR: Duration = Duration::from_secs(3600);

@@ -1,7 +1,4 @@
 //! The audit chain over the history: it is whole after whatever happens to a peer, and it shows what was changed.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
-
-mod storage_support;
 
 use std::path::Path;
 
@@ -11,10 +8,11 @@ use rollcall_coordinator::storage::types::{Entry, log_id};
 use rollcall_coordinator::storage::{DataDir, Sizes, Storage, StorageError, VoteV1, inspect_snapshot};
 use rollcall_ident::Revision;
 use rollcall_rollout::{ChainHead, ChainedRecord};
-use storage_support::folder::scratch;
-use storage_support::sample::entry;
-use storage_support::tamper::{change_reason, change_reason_in_snapshot};
-use storage_support::verify::apply_committed;
+
+use crate::storage_support::folder::scratch;
+use crate::storage_support::sample::entry;
+use crate::storage_support::tamper::{change_reason, change_reason_in_snapshot};
+use crate::storage_support::verify::apply_committed;
 
 struct Peer {
     storage: Storage,

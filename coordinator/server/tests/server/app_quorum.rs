@@ -1,13 +1,11 @@
 //! The quorum guard with real peers: each runs on the machine of one of the agents.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-mod app_support;
-
-use app_support::agent::{Identity, R1, R2};
-use app_support::cluster::{Cluster, declare, start_rollout};
-use app_support::eventually;
-use app_support::follow::Follower;
 use rollcall_proto::v1;
+
+use crate::app_support::agent::{Identity, R1, R2};
+use crate::app_support::cluster::{Cluster, declare, start_rollout};
+use crate::app_support::eventually;
+use crate::app_support::follow::Follower;
 
 const GROUP: &str = "web.default";
 

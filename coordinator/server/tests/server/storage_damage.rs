@@ -1,7 +1,4 @@
 //! Damage of any file: cut off anywhere, any bit flipped. It is detected or healed, and never served.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
-
-mod storage_support;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +9,11 @@ use openraft::storage::{RaftLogReader as _, RaftLogStorage as _, RaftLogStorageE
 use rollcall_coordinator::storage::types::{Vote, log_id};
 use rollcall_coordinator::storage::{DataDir, HistoryError, Identity, Sizes, Storage, StorageError, VoteV1};
 use rollcall_ident::{ClusterId, PeerId, Revision};
-use storage_support::folder::{as_if_killed, files_with, sampled, scratch};
-use storage_support::sample::{command, entry};
-use storage_support::verify::apply_committed;
 use tempfile::TempDir;
+
+use crate::storage_support::folder::{as_if_killed, files_with, sampled, scratch};
+use crate::storage_support::sample::{command, entry};
+use crate::storage_support::verify::apply_committed;
 
 const CHUNK_BYTES: usize = 2048;
 /// The last entry that is committed, and the end of the log.

@@ -1,27 +1,28 @@
 //! A cluster of peers: writes and reads through any of them, whoever leads.
 
-#![allow(missing_docs)]
-
-mod raft_support;
-
 use std::time::Duration;
 
-use raft_support::{
-    Cluster, PATIENCE, eventually, has_channel, logs, origin, quick, small_snapshots, write, write_with_id,
-};
 use rollcall_coordinator::raft::{MembershipError, NotProposed, ProposeError, ReadError};
 use rollcall_ident::PeerId;
 use tokio::time::Instant;
+
+use crate::raft_support::{
+    Cluster, PATIENCE, eventually, has_channel, logs, origin, quick, small_snapshots, write, write_with_id,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn init_makes_a_cluster_of_blank_peers() {
     logs();
     let mut cluster = Cluster::new(3, quick()).await;
     let leader = cluster.await_leader().await;
-    let members = cluster.peers[(leader + 1) % 3].members().await;
+    let follower = &cluster.peers[(leader + 1) % 3];
+    let members = crate::raft_support::eventually_async("each peer has answered the leader", || async {
+        let members = follower.members().await;
+        members.iter().all(|member| member.problem.is_none() && member.matched.is_some()).then_some(members)
+    })
+    .await;
     assert_eq!(members.iter().filter(|member| member.voter).count(), 3, "{members:?}");
     assert_eq!(members.iter().filter(|member| member.leader).count(), 1, "{members:?}");
-    assert!(members.iter().all(|member| member.problem.is_none() && member.matched.is_some()), "{members:?}");
     let view = cluster.peers[2].read().await;
     assert_eq!(view.state.cluster_id(), Some(cluster.peers[0].consensus().cluster_id()));
     let registered: Vec<_> = view.state.peers().values().map(|peer| (peer.id, peer.address.clone())).collect();
@@ -104,8 +105,10 @@ async fn a_killed_leader_is_replaced_and_cluster_time_does_not_go_back() {
 
     let killed = cluster.peers.remove(leader).kill().await;
     let follower = cluster.peers[0].consensus();
-    raft_support::eventually_async("the leader is missed", || async { (!follower.hears_leader().await).then_some(()) })
-        .await;
+    crate::raft_support::eventually_async("the leader is missed", || async {
+        (!follower.hears_leader().await).then_some(())
+    })
+    .await;
     let began = Instant::now();
     let applied = cluster.peers[0].propose(write("after")).await.unwrap();
     applied.outcome.unwrap();

@@ -1,13 +1,11 @@
 //! The doctor answers on any peer, whatever is broken elsewhere.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-mod app_support;
-
-use app_support::agent::{Identity, Session};
-use app_support::cluster::{Cluster, TestPeer, declare, spec};
-use app_support::refused;
 use rollcall_proto::v1;
 use tonic::Code;
+
+use crate::app_support::agent::{Identity, Session};
+use crate::app_support::cluster::{Cluster, TestPeer, declare, spec};
+use crate::app_support::refused;
 
 const GROUP: &str = "web.default";
 
@@ -73,8 +71,9 @@ async fn the_last_voters_that_hold_a_majority_are_told_of() {
     let leader = cluster.leader().await;
     cluster.peers[(leader + 1) % 3].kill();
     let peer = &cluster.peers[leader];
-    let found =
-        app_support::eventually("the leader misses the other", || async { of(&ask(peer).await, "quorum").pop() });
+    let found = crate::app_support::eventually("the leader misses the other", || async {
+        of(&ask(peer).await, "quorum").pop()
+    });
     assert_eq!(found.await.0, "error");
 }
 

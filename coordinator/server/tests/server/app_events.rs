@@ -1,15 +1,13 @@
 //! Events: listed and watched without a gap, a duplicate or a reordering, on any peer.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-mod app_support;
-
-use app_support::agent::{Identity, Session};
-use app_support::cluster::{Cluster, TestPeer, declare};
-use app_support::{eventually, reason};
 use rollcall_proto::v1;
 use tokio::time::timeout;
 use tonic::{Code, Streaming};
 use tonic_types::StatusExt as _;
+
+use crate::app_support::agent::{Identity, Session};
+use crate::app_support::cluster::{Cluster, TestPeer, declare};
+use crate::app_support::{eventually, reason};
 
 async fn list(peer: &TestPeer, since_revision: u64, group: &str, limit: u32) -> v1::ListEventsResponse {
     let request = v1::ListEventsRequest { since_revision, group: group.to_owned(), limit };
@@ -26,7 +24,7 @@ async fn take(stream: &mut Streaming<v1::WatchEventsResponse>, count: usize) -> 
     let mut events = Vec::new();
     let mut cursor = 0;
     while events.len() < count {
-        let next = timeout(app_support::PATIENCE, stream.message()).await.expect("an event").unwrap().unwrap();
+        let next = timeout(crate::app_support::PATIENCE, stream.message()).await.expect("an event").unwrap().unwrap();
         assert!(next.revision > cursor, "{} after {cursor}", next.revision);
         // All of one revision come at once, and nothing else with them.
         assert!(next.events.iter().all(|event| event.revision == next.revision), "{next:?}");
@@ -93,7 +91,7 @@ async fn a_watch_that_is_up_to_date_says_how_far() {
     declare(peer, "g.x").await;
     let revision = list(peer, 0, "", 0).await.revision;
     let mut stream = watch(peer, revision).await;
-    let first = timeout(app_support::PATIENCE, stream.message()).await.unwrap().unwrap().unwrap();
+    let first = timeout(crate::app_support::PATIENCE, stream.message()).await.unwrap().unwrap().unwrap();
     assert_eq!((first.revision, first.events.len()), (revision, 0));
 }
 
@@ -127,7 +125,7 @@ async fn a_watch_goes_on_elsewhere_when_its_peer_dies_and_there_again_once_it_is
         cluster.leader().await;
         eventually("the others take writes", || async {
             let request = v1::ApplyGroupRequest {
-                spec: Some(app_support::cluster::spec(&format!("meanwhile-{round}.x"))),
+                spec: Some(crate::app_support::cluster::spec(&format!("meanwhile-{round}.x"))),
                 ..v1::ApplyGroupRequest::default()
             };
             cluster.peers[another].groups().await.apply(request).await.ok()

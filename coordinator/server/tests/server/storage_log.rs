@@ -1,16 +1,14 @@
 //! The Raft log: what it acknowledges it keeps, wherever it is interrupted.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
-
-mod storage_support;
 
 use openraft::storage::{IOFlushed, RaftLogReader as _, RaftLogStorage as _, RaftLogStorageExt as _};
 use openraft::type_config::TypeConfigExt as _;
 use proptest::prelude::*;
 use rollcall_coordinator::storage::types::{Entry, LogId, TypeConfig, Vote, log_id};
 use rollcall_coordinator::storage::{LogStore, StorageError, VoteV1};
-use storage_support::folder::{as_if_killed, files_with, scratch};
-use storage_support::sample::entry;
 use tempfile::TempDir;
+
+use crate::storage_support::folder::{as_if_killed, files_with, scratch};
+use crate::storage_support::sample::entry;
 
 const CHUNK_BYTES: usize = 2048;
 

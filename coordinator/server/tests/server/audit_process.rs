@@ -1,19 +1,16 @@
 //! The binaries together: a peer's history is changed behind its back, and the operator's command finds it.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod process;
-mod storage_support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use openraft::RaftSnapshotBuilder as _;
 use openraft::storage::RaftStateMachine as _;
-use process::{binary, started, terminate};
 use rollcall_coordinator::storage::{DataDir, Sizes, Storage};
 use serde_json::Value;
-use storage_support::sample::entry;
-use storage_support::tamper;
+
+use crate::process::{binary, started, terminate};
+use crate::storage_support::sample::entry;
+use crate::storage_support::tamper;
 
 /// The operator's command, which is another crate's: beside the peer's binary.
 fn rollcall() -> Command {

@@ -1,14 +1,12 @@
 //! Requests: retried, contradicting, malformed, too large; and what is answered without a leader.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-mod app_support;
-
-use app_support::agent::{R1, R2};
-use app_support::cluster::{Cluster, declare, spec};
-use app_support::reason;
 use rollcall_proto::v1;
 use tonic::Code;
 use tonic_types::StatusExt as _;
+
+use crate::app_support::agent::{R1, R2};
+use crate::app_support::cluster::{Cluster, declare, spec};
+use crate::app_support::reason;
 
 const GROUP: &str = "web.default";
 

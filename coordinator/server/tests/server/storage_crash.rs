@@ -1,9 +1,6 @@
 //! A peer's storage, killed (SIGKILL) at any moment: nothing that was acknowledged is lost, and it always opens again.
 //!
 //! The child is this very test binary, running the one test that is ignored otherwise.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
-
-mod storage_support;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -13,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
-use storage_support::{child, verify};
+
+use crate::storage_support::{child, verify};
 
 const DIR: &str = "ROLLCALL_CRASH_DIR";
 const SEED: &str = "ROLLCALL_CRASH_SEED";
@@ -39,7 +37,7 @@ struct Told {
 /// Runs a child, kills it `life` after its first acknowledgement, and returns what it told.
 fn run_and_kill(dir: &Path, seed: u64, life: Duration, mut told: Told) -> Told {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_process", "--ignored", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "storage_crash::child_process", "--ignored", "--nocapture", "--test-threads=1"])
         .env(DIR, dir)
         .env(SEED, seed.to_string())
         .stdout(Stdio::piped())

@@ -1,13 +1,11 @@
 //! A whole rollout through three peers, and what leads to it.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-mod app_support;
-
-use app_support::agent::{Identity, R1, R2, Session, on_step, prefetched};
-use app_support::cluster::{Cluster, declare, start_rollout};
-use app_support::follow::Follower;
 use rollcall_proto::v1;
 use rollcall_proto::v1::step_report;
+
+use crate::app_support::agent::{Identity, R1, R2, Session, on_step, prefetched};
+use crate::app_support::cluster::{Cluster, declare, start_rollout};
+use crate::app_support::follow::Follower;
 
 const GROUP: &str = "web.default";
 
@@ -28,7 +26,8 @@ async fn three_agents_on_three_peers_are_updated_one_after_the_other() {
     let request = v1::WatchRolloutRequest { rollout_id: rollout.rollout_id.clone(), group: String::new() };
     let mut watch = cluster.peers[1].rollouts().await.watch(request).await.unwrap().into_inner();
     let mut last = rollout;
-    while let Some(change) = tokio::time::timeout(app_support::PATIENCE, watch.message()).await.unwrap().unwrap() {
+    while let Some(change) = tokio::time::timeout(crate::app_support::PATIENCE, watch.message()).await.unwrap().unwrap()
+    {
         last = change.rollout.unwrap();
         let holders = last.steps.iter().filter(|step| step.holds_token).count();
         assert!(holders <= 1, "max_parallel is 1: {:?}", last.steps);
@@ -48,7 +47,7 @@ async fn three_agents_on_three_peers_are_updated_one_after_the_other() {
 }
 
 async fn present(cluster: &Cluster, count: usize) {
-    app_support::eventually("all agents have a session", || async {
+    crate::app_support::eventually("all agents have a session", || async {
         let nodes = cluster.peers[0].nodes().await.list(v1::ListNodesRequest::default()).await.unwrap().into_inner();
         let present = nodes.nodes.iter().filter(|node| node.presence == "present").count();
         (present == count).then_some(())
@@ -115,6 +114,9 @@ async fn explain_and_plan_answer_on_any_peer() {
         }
         let request = v1::ExplainRequest { subject: "web-9".to_owned(), options: None };
         let status = peer.rollouts().await.explain(request).await.unwrap_err();
-        assert_eq!((status.code(), app_support::reason(&status).as_str()), (tonic::Code::NotFound, "unknown_subject"));
+        assert_eq!(
+            (status.code(), crate::app_support::reason(&status).as_str()),
+            (tonic::Code::NotFound, "unknown_subject")
+        );
     }
 }

@@ -1,15 +1,12 @@
 //! Peers that come, go, lose their disks, or are somebody else's.
 
-#![allow(missing_docs)]
-
-mod raft_support;
-
-use raft_support::{
-    Cluster, TestPeer, eventually, eventually_async, has_channel, logs, origin, quick, small_snapshots, write,
-};
 use rollcall_coordinator::raft::{MembershipError, Observers, PeerProblem};
 use rollcall_ident::{PeerId, Revision};
 use rollcall_rollout::{Command, Proposal};
+
+use crate::raft_support::{
+    Cluster, TestPeer, eventually, eventually_async, has_channel, logs, origin, quick, small_snapshots, write,
+};
 
 async fn voters(peer: &TestPeer) -> Vec<PeerId> {
     peer.members().await.into_iter().filter(|member| member.voter).map(|member| member.peer).collect()

@@ -1,11 +1,5 @@
 //! What other programs expect of any gRPC server: health, reflection, probes, metrics; and what a blank peer answers.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-mod app_support;
-
-use app_support::agent::{Identity, NoSession, Session};
-use app_support::cluster::{Cluster, TestPeer, declare};
-use app_support::{eventually, reason};
 use rollcall_proto::v1;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tonic::Code;
@@ -16,6 +10,10 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+
+use crate::app_support::agent::{Identity, NoSession, Session};
+use crate::app_support::cluster::{Cluster, TestPeer, declare};
+use crate::app_support::{eventually, reason};
 
 async fn health(peer: &TestPeer, service: &str) -> ServingStatus {
     let request = HealthCheckRequest { service: service.to_owned() };
@@ -104,7 +102,7 @@ async fn metrics_have_the_names_of_the_contract() {
     declare(peer, "web.default").await;
     let session = Session::open(&peer.address, Identity::new(1, "web.default").hello()).await.unwrap();
     session.beat();
-    let rollout = app_support::cluster::start_rollout(peer, "web.default", app_support::agent::R2).await;
+    let rollout = crate::app_support::cluster::start_rollout(peer, "web.default", crate::app_support::agent::R2).await;
     let (_, text) = get(peer, "/metrics").await;
     for line in [
         "rollcall_sessions 1",
@@ -151,7 +149,7 @@ async fn the_status_page_shows_what_people_have_set_and_why() {
     let options = Some(v1::WriteOptions { reason: "<year end>".into(), actor: "alice".into(), ..Default::default() });
     let freeze = v1::CreateFreezeRequest { options: options.clone(), ..v1::CreateFreezeRequest::default() };
     let id = peer.windows().await.create_freeze(freeze).await.unwrap().into_inner().freeze_id;
-    let bad = v1::QuarantineRequest { ident: app_support::agent::R2.to_owned(), options };
+    let bad = v1::QuarantineRequest { ident: crate::app_support::agent::R2.to_owned(), options };
     peer.channels().await.add_quarantine(bad).await.unwrap();
     let page = get(peer, "/").await.1;
     let freeze = format!("freeze {id} of all groups<td>alice<td>&lt;year end&gt;");

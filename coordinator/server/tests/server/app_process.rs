@@ -1,14 +1,12 @@
 //! The binary: how it is configured, what it says when it can't start, and how it ends.
-#![allow(clippy::unwrap_used, reason = "test code")]
-
-mod process;
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-use process::{binary, started, terminate};
 use rollcall_proto::v1;
 use rollcall_proto::v1::cluster_service_client::ClusterServiceClient;
+
+use crate::process::{binary, started, terminate};
 
 fn fails(command: &mut Command) -> String {
     let Output { status, stderr, .. } = command.output().unwrap();

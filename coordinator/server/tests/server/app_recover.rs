@@ -1,14 +1,12 @@
 //! A cluster that was recovered from what one peer has: agents of the lost majority meet it.
-#![allow(clippy::unwrap_used, reason = "test code")]
 
-mod app_support;
-
-use app_support::agent::{Identity, NoSession, R2, Session, prefetched};
-use app_support::cluster::{Cluster, TestPeer, declare, start_rollout};
-use app_support::eventually;
 use rollcall_coordinator::config::{Origin, RefoundArgs};
 use rollcall_coordinator::refound;
 use rollcall_proto::v1;
+
+use crate::app_support::agent::{Identity, NoSession, R2, Session, prefetched};
+use crate::app_support::cluster::{Cluster, TestPeer, declare, start_rollout};
+use crate::app_support::eventually;
 
 const GROUP: &str = "web.default";
 
