@@ -57,6 +57,12 @@ need_machines() {
     }
 }
 
+# build_programs OPTION…: all programs. One test is built with them: cargo gives libraries the features that tests need only
+# where it builds a test, and with other features everything would be built once more for the tests.
+build_programs() {
+    cargo build --workspace --bins --test tidy --locked --quiet "$@"
+}
+
 # Of the builds in which faults can be planted, and that know one feature level more.
 TEST_FEATURES=rollcall-rollout/next-level,rollcall-rollout/planted-faults,rollcall-coordinator/planted-faults,rollcall-sim/planted-faults
 

@@ -60,10 +60,17 @@ impl Jumped {
         let asked = date_of(&host.grpc().replace(":7400", ":7480")).await;
         set(host.machine.folder(), 0)?;
         let Some(told) = asked else { return Ok(Bite::unseen("the peer doesn't say what time it is")) };
-        let off = told - unix_now();
-        let bit = (off - self.seconds).abs() < 60;
-        Ok(Bite { bit, evidence: format!("the peer's clock is off by {off} s") })
+        Ok(bite(told - unix_now(), self.seconds))
     }
+}
+
+/// What a date that is off by so much shows of a jump of `seconds`. A server's date never goes back: it stands still until
+/// the clock is there again.
+fn bite(off: i64, seconds: i64) -> Bite {
+    if seconds < 0 {
+        return Bite { bit: off < 0, evidence: format!("the peer's date has stood still for {} s", -off) };
+    }
+    Bite { bit: (off - seconds).abs() < 60, evidence: format!("the peer's clock is off by {off} s") }
 }
 
 fn set(folder: &Path, seconds: i64) -> Result<()> {
@@ -116,6 +123,12 @@ mod tests {
         assert_eq!(parse_date("Thu, 01 Jan 1970 00:00:07 GMT"), Some(7));
         assert_eq!(parse_date("Thu, 29 Feb 2024 12:00:00 GMT"), Some(1_709_208_000));
         assert_eq!(parse_date("nonsense"), None);
+    }
+
+    #[test]
+    fn a_jump_shows_in_the_date() {
+        assert!(bite(3_599, 3_600).bit && !bite(0, 3_600).bit && !bite(-1, 3_600).bit);
+        assert!(bite(-2, -3_600).bit && !bite(0, -3_600).bit);
     }
 
     #[test]

@@ -31,6 +31,13 @@ pub fn of_write(status: &Status) -> Kind {
     }
 }
 
+/// Whether a refusal is the log's own word: it holds for each earlier try with the same request id, too. Otherwise only the
+/// peer that was asked refuses this try: it can't reach a leader, or belongs to no cluster.
+pub fn is_the_logs_word(status: &Status) -> bool {
+    let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
+    of_write(status) == Kind::Fail && status.code() != Code::Unavailable && reason != "not_initialized"
+}
+
 /// For the history: the reason as the contract names it, or else the code, and the message.
 pub fn name(status: &Status) -> String {
     let reason = status.get_details_error_info().map(|info| info.reason);
@@ -56,12 +63,21 @@ mod tests {
     use std::collections::HashMap;
     use tonic_types::ErrorDetails;
 
+    fn status(code: Code, reason: &str) -> Status {
+        Status::with_error_details(code, "", ErrorDetails::with_error_info(reason, "rollcall", HashMap::new()))
+    }
+
     fn said(code: Code, reason: &str) -> Kind {
-        of_write(&Status::with_error_details(
-            code,
-            "",
-            ErrorDetails::with_error_info(reason, "rollcall", HashMap::new()),
-        ))
+        of_write(&status(code, reason))
+    }
+
+    #[test]
+    fn a_blank_peer_knows_nothing_of_an_earlier_try() {
+        let blank = status(Code::FailedPrecondition, "not_initialized");
+        assert_eq!((of_write(&blank), is_the_logs_word(&blank)), (Kind::Fail, false));
+        assert!(!is_the_logs_word(&status(Code::Unavailable, "not_proposed")));
+        assert!(is_the_logs_word(&status(Code::Aborted, "revision_moved")));
+        assert!(!is_the_logs_word(&Status::cancelled("")), "nobody's word");
     }
 
     #[test]

@@ -212,11 +212,11 @@ impl Client {
                 Ok(revision) => return (Kind::Ok, None, Some(revision), door),
                 Err(status) => {
                     let name = outcome::name(&status);
-                    let decided = !matches!(status.code(), tonic::Code::Unavailable);
+                    let is_decided = outcome::is_the_logs_word(&status);
                     match outcome::of_write(&status) {
                         // Behind a doubt only the log's own word counts: that this try wasn't proposed says nothing of the
                         // one before.
-                        Kind::Fail if doubt.is_none() || decided => return (Kind::Fail, Some(name), None, door),
+                        Kind::Fail if doubt.is_none() || is_decided => return (Kind::Fail, Some(name), None, door),
                         Kind::Fail => {}
                         _ => doubt = Some(name),
                     }

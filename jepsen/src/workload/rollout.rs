@@ -224,9 +224,9 @@ impl Operator {
                     return Some(rollout);
                 }
                 Err(status) => {
-                    let decided = status.code() != Code::Unavailable;
+                    let is_decided = outcome::is_the_logs_word(&status);
                     match outcome::of_write(&status) {
-                        Kind::Fail if doubt.is_none() || decided => {
+                        Kind::Fail if doubt.is_none() || is_decided => {
                             self.note(Kind::Fail, f, &asked, &door, Some(outcome::name(&status)));
                             return None;
                         }
