@@ -163,6 +163,11 @@ impl Machine {
         self.disk.ailment()
     }
 
+    /// Some of what waits for a sync gets to its disk by itself, by `is_written` for each sector; how many bytes that were.
+    pub fn write_back(&self, is_written: impl FnMut() -> bool) -> usize {
+        self.disk.write_back(is_written)
+    }
+
     /// Switches it on: a new boot id, its disk as it was kept, then its program.
     pub async fn switch_on(&mut self) -> Result<()> {
         if self.is_running() {

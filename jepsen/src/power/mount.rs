@@ -147,6 +147,11 @@ impl PoweredDisk {
         loss
     }
 
+    /// Some of what waits for a sync gets to the disk by itself, by `is_written` for each sector; how many bytes that were.
+    pub fn write_back(&self, is_written: impl FnMut() -> bool) -> usize {
+        self.switched.lock().1.write_back(is_written)
+    }
+
     /// Unmounts, once nobody uses it any more. The kernel's cache of it goes too.
     pub fn unmount(&mut self) -> Result<()> {
         let Some(session) = self.session.take() else { return Ok(()) };

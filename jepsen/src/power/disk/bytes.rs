@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// What a disk writes as a whole.
+const SECTOR: usize = 512;
+
 /// What a file holds, and what it would hold after a power cut.
 #[derive(Debug, Clone, Default)]
 pub struct Bytes {
@@ -64,6 +67,26 @@ impl Bytes {
         }
     }
 
+    /// Some of what waits for a sync gets to the disk by itself: those sectors of which `is_written` says so. So a write may
+    /// be torn by the next power cut. How many bytes got there.
+    pub fn write_back(&mut self, mut is_written: impl FnMut() -> bool) -> usize {
+        let mut written = 0;
+        for range in &self.unsynced {
+            let end = range.end.min(self.now.len());
+            let mut at = range.start;
+            while at < end {
+                let next = ((at / SECTOR + 1) * SECTOR).min(end);
+                if is_written() {
+                    self.kept.resize(self.kept.len().max(next), 0);
+                    self.kept[at..next].copy_from_slice(&self.now[at..next]);
+                    written += next - at;
+                }
+                at = next;
+            }
+        }
+        written
+    }
+
     /// Forgets what was not kept; how many bytes that were.
     pub fn forget(&mut self) -> usize {
         let lost = std::mem::take(&mut self.unsynced).iter().map(ExactSizeIterator::len).sum();
@@ -121,6 +144,21 @@ mod tests {
         bytes.keep();
         bytes.forget();
         assert_eq!(bytes.read(0, 9), b"one!\0\0\0\0");
+    }
+
+    #[test]
+    fn a_write_that_was_written_back_in_part_is_torn() {
+        let mut bytes = Bytes::default();
+        bytes.write(0, &[1; 300]);
+        bytes.keep();
+        bytes.write(100, &[2; 1_300]);
+        // The first sector, not the second, and the third.
+        let mut sectors = [true, false, true].into_iter();
+        assert_eq!(bytes.write_back(|| sectors.next().unwrap()), 412 + 376);
+        assert_eq!(bytes.read(0, 2_000).len(), 1_400, "programs see all of it");
+        bytes.forget();
+        let expected = [vec![1; 100], vec![2; 412], vec![0; 512], vec![2; 376]].concat();
+        assert_eq!(bytes.read(0, 2_000), expected);
     }
 
     #[test]

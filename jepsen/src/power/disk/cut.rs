@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+#[cfg(doc)]
+use crate::power::disk::Bytes;
 use crate::power::disk::{Body, Disk, ROOT};
 
 /// What a power cut took with it.
@@ -14,6 +16,16 @@ pub struct Loss {
 }
 
 impl Disk {
+    /// Writes some of what waits for a sync back, as a kernel does that has time for it: see [`Bytes::write_back`]. How many
+    /// bytes that were.
+    pub fn write_back(&mut self, mut is_written: impl FnMut() -> bool) -> usize {
+        let files = self.inodes.values_mut().filter_map(|inode| match &mut inode.body {
+            Body::File(bytes) => Some(bytes),
+            Body::Folder(_) | Body::Link(_) | Body::Special(_) => None,
+        });
+        files.map(|bytes| bytes.write_back(&mut is_written)).sum()
+    }
+
     /// Forgets everything that was not kept; how much that was.
     pub fn cut(&mut self) -> Loss {
         let mut loss = Loss::default();

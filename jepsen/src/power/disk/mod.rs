@@ -1,8 +1,8 @@
 //! What a disk holds now, and what of it would still be there after a power cut. Pure: no clock, no IO.
 //!
 //! Everything that programs do changes what is there *now*. What is *kept* changes by syncs only (see `sync`), and a cut
-//! makes the one out of the other. Real file systems write back more than they were asked for; this one never does, so
-//! whoever forgot a sync loses.
+//! makes the one out of the other. Real file systems write back more than they were asked for; this one only where it is
+//! told to (see `cut`), so whoever forgot a sync loses.
 
 mod bytes;
 mod cut;
