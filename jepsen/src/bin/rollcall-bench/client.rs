@@ -42,11 +42,11 @@ impl Client {
         }
     }
 
-    /// One linearizable read of what was put under [`READ`].
-    pub async fn read(&mut self) -> Result<(), Status> {
+    /// One read of what was put under [`READ`]: linearizable, or from what the peer that is asked has.
+    pub async fn read(&mut self, is_stale: bool) -> Result<(), Status> {
         let found = match self {
-            Self::Rollcall(rollcall) => rollcall.read().await?,
-            Self::Etcd(etcd) => etcd.get(&crate::etcd::read_key()).await?.map(|value| value.len()),
+            Self::Rollcall(rollcall) => rollcall.read(is_stale).await?,
+            Self::Etcd(etcd) => etcd.get(&crate::etcd::read_key(), is_stale).await?.map(|value| value.len()),
         };
         match found {
             Some(PAYLOAD) => Ok(()),
@@ -82,8 +82,9 @@ impl RollcallClient {
         }
     }
 
-    async fn read(&mut self) -> Result<Option<usize>, Status> {
-        let request = v1::GetGroupRequest { name: READ.to_owned(), options: None };
+    async fn read(&mut self, is_stale: bool) -> Result<Option<usize>, Status> {
+        let options = Some(v1::ReadOptions { stale: is_stale });
+        let request = v1::GetGroupRequest { name: READ.to_owned(), options };
         let group = self.groups.get(request).await?.into_inner().group;
         Ok(group.and_then(|group| group.spec?.config).map(|config| config.len()))
     }

@@ -45,10 +45,10 @@ pub async fn write_for(clients: Vec<Client>, run: &str, lasts: Duration) -> Resu
     .await
 }
 
-/// All clients read for so long.
-pub async fn read_for(clients: Vec<Client>, lasts: Duration) -> Result<Spell> {
-    drive(clients, lasts, |mut client, _, _| async move {
-        client.read().await?;
+/// All clients read for so long; stale: from what the peers have.
+pub async fn read_for(clients: Vec<Client>, is_stale: bool, lasts: Duration) -> Result<Spell> {
+    drive(clients, lasts, move |mut client, _, _| async move {
+        client.read(is_stale).await?;
         Ok((client, None))
     })
     .await

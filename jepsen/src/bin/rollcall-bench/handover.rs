@@ -14,7 +14,6 @@ use crate::floor::Floor;
 use crate::report::Findings;
 use crate::rollcall::Rollcall;
 use crate::row::Row;
-use crate::system::System;
 use crate::times::{Times, ms};
 
 pub const GROUP: &str = "bench.default";
@@ -116,7 +115,7 @@ pub fn add_release(depot: &Depot, scratch: &Path, marks: &Path, number: usize) -
 
 /// Moves all nodes to a release.
 pub async fn roll(rollcall: &Rollcall, release: &str) -> Result<()> {
-    let rollout = rollcall.api.start_rollout(GROUP, release, release).await?;
+    let rollout = rollcall.api.start_rollout(GROUP, release, &release.replace('/', ".")).await?;
     let mut watch = rollcall.api.watch(&rollout.rollout_id);
     let ended = async {
         while let Some(seen) = watch.next().await {

@@ -34,6 +34,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
+use rollcall_jepsen::interrupt::interrupted;
 
 use args::{Args, Part};
 use machine::Machine;
@@ -48,7 +49,12 @@ async fn main() -> ExitCode {
     for part in args.chosen() {
         let name = part.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         eprintln!("{name}");
-        match measure(part, args.quick).await {
+        let measured = tokio::select! {
+            measured = measure(part, args.quick) => measured,
+            // Dropping what is under way ends its processes.
+            () = interrupted() => return ExitCode::from(3),
+        };
+        match measured {
             Ok(more) => found.add(more),
             Err(error) => {
                 eprintln!("{name} couldn't be measured: {error:#}");

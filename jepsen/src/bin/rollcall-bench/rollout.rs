@@ -107,8 +107,8 @@ async fn await_success(rollcall: &Rollcall, last_step: u64) -> Result<()> {
     let mut since = last_step - 1;
     while Instant::now() < deadline {
         let (events, until) = rollcall.events_since(since).await?;
-        if events.iter().any(|event| event.kind == "rollout_succeeded") {
-            return Ok(());
+        if let Some(end) = events.iter().find(|event| event.kind == "rollout_ended") {
+            return if end.message.ends_with("succeeded") { Ok(()) } else { bail!("{}", end.message) };
         }
         since = until;
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -31,7 +31,6 @@ struct ResponseHeader {
     revision: i64,
 }
 
-/// Linearizable, as `serializable` (7) isn't set.
 #[derive(Clone, PartialEq, Message)]
 struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -40,6 +39,9 @@ struct RangeRequest {
     range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     limit: i64,
+    /// From what the member has; else linearizable.
+    #[prost(bool, tag = "7")]
+    serializable: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -104,8 +106,9 @@ impl EtcdClient {
     }
 
     /// The value of a key.
-    pub async fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, Status> {
-        let request = RangeRequest { key: key.as_bytes().to_vec(), range_end: Vec::new(), limit: 0 };
+    pub async fn get(&mut self, key: &str, is_stale: bool) -> Result<Option<Vec<u8>>, Status> {
+        let key = key.as_bytes().to_vec();
+        let request = RangeRequest { key, range_end: Vec::new(), limit: 0, serializable: is_stale };
         let answer: RangeResponse = self.call("/etcdserverpb.KV/Range", request).await?;
         Ok(answer.kvs.into_iter().next().map(|found| found.value))
     }
@@ -113,7 +116,7 @@ impl EtcdClient {
     /// Keys and values from one key on, to before another.
     pub async fn range(&mut self, from: &str, end: Option<&str>, limit: i64) -> Result<Vec<(String, String)>> {
         let range_end = end.unwrap_or_default().as_bytes().to_vec();
-        let request = RangeRequest { key: from.as_bytes().to_vec(), range_end, limit };
+        let request = RangeRequest { key: from.as_bytes().to_vec(), range_end, limit, serializable: false };
         let answer: RangeResponse = self.call("/etcdserverpb.KV/Range", request).await?;
         let text = |bytes| String::from_utf8(bytes).context("etcd holds what we didn't write");
         answer.kvs.into_iter().map(|found| Ok((text(found.key)?, text(found.value)?))).collect()

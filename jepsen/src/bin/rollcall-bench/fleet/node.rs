@@ -129,7 +129,7 @@ impl Node {
         };
         drop(may_connect);
         *pause = FIRST_PAUSE;
-        let _is_open = Open::count(&self.shared);
+        let _is_open = Open::count(self.shared.clone());
         self.outbox.iter_mut().for_each(|waiting| waiting.is_sent = false);
         let mut heartbeats = interval(Duration::from_millis(welcome.heartbeat_interval_ms.max(50)));
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -290,16 +290,16 @@ impl Node {
 }
 
 /// Counts a session for as long as it is open.
-struct Open<'a>(&'a Shared);
+struct Open(Arc<Shared>);
 
-impl<'a> Open<'a> {
-    fn count(shared: &'a Arc<Shared>) -> Self {
+impl Open {
+    fn count(shared: Arc<Shared>) -> Self {
         shared.open.send_modify(|open| *open += 1);
         Self(shared)
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for Open {
     fn drop(&mut self) {
         self.0.open.send_modify(|open| *open -= 1);
     }
