@@ -79,7 +79,7 @@ fn channel(number: u64, make: bool) -> Command {
 /// Its nodes aren't looked for: nobody plays them.
 fn group() -> Command {
     let day = Millis::from_secs(24 * 60 * 60);
-    let policy = PolicyPatch { stale_after: Some(day), lost_after: Some(day + day), ..PolicyPatch::default() };
+    let policy = PolicyPatch { stale_after: Some(day), lost_after: Some(Millis(2 * day.0)), ..PolicyPatch::default() };
     let patch = GroupPatch {
         name: "redis.default".parse().expect("a well-formed name"),
         package: Some("acme/redis".parse().expect("a well-formed name")),

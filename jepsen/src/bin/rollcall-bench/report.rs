@@ -42,45 +42,62 @@ struct Report<'a> {
     failed: &'a [String],
 }
 
-/// Leaves `report.json` and the plots in `folder`.
+/// Leaves `report.json`, the same table as Markdown, and the plots in `folder`.
 pub fn write(folder: &Path, machine: &Machine, quick: bool, found: &Findings, failed: &[String]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
     let report = Report { machine, quick, rows: &found.rows, failed };
     fs::write(folder.join("report.json"), serde_json::to_string_pretty(&report)? + "\n")?;
+    fs::write(folder.join("report.md"), markdown(&found.rows))?;
     for chart in &found.charts {
         fs::write(folder.join(format!("{}.svg", chart.file)), chart.svg())?;
     }
     Ok(())
 }
 
+/// What stands in the columns of a row.
+fn cells(row: &Row) -> [String; 8] {
+    let what = if row.note.is_empty() { row.what.clone() } else { format!("{} ({})", row.what, row.note) };
+    let mark = match row.met {
+        Some(true) => "met",
+        Some(false) => "MISSED",
+        None => "",
+    };
+    [
+        row.id.clone(),
+        what,
+        number(row.value),
+        row.unit.to_owned(),
+        row.beside.map(number).unwrap_or_default(),
+        row.ratio.map(|ratio| format!("{} ×", number(ratio))).unwrap_or_default(),
+        row.goal.clone(),
+        mark.to_owned(),
+    ]
+}
+
+/// For a page.
+fn markdown(rows: &[Row]) -> String {
+    let mut text = format!("| {} |\n| --- | --- | ---: | --- | ---: | ---: | ---: | --- |\n", HEADER.join(" | "));
+    for row in rows {
+        text += &format!("| {} |\n", cells(row).join(" | "));
+    }
+    text
+}
+
+const HEADER: [&str; 8] = ["", "measured", "value", "", "beside", "ratio", "goal", ""];
+
 /// For people.
 pub fn table(rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.force_no_tty().set_width(128);
-    table.set_header(["", "measured", "value", "", "beside", "ratio", "goal", ""]);
+    table.set_header(HEADER);
     for column in [2, 4, 5, 6] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     for row in rows {
-        let what = if row.note.is_empty() { row.what.clone() } else { format!("{} ({})", row.what, row.note) };
-        let mark = match row.met {
-            Some(true) => "met",
-            Some(false) => "MISSED",
-            None => "",
-        };
-        table.add_row([
-            row.id.clone(),
-            what,
-            number(row.value),
-            row.unit.to_owned(),
-            row.beside.map(number).unwrap_or_default(),
-            row.ratio.map(|ratio| format!("{} ×", number(ratio))).unwrap_or_default(),
-            row.goal.clone(),
-            mark.to_owned(),
-        ]);
+        table.add_row(cells(row));
     }
     table.to_string()
 }
