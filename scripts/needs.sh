@@ -20,10 +20,9 @@ need_rust() {
     }
 }
 
-# Redis, as binaries: the package must not start a service here, and whatever policy the machine has is kept.
-need_redis() {
-    command -v redis-server >/dev/null && command -v redis-cli >/dev/null && return
-    echo "installing Debian's redis-server (its service isn't started)"
+# A Debian package of which only the binaries are wanted: it must not start its service here, and whatever policy the
+# machine has is kept.
+install_without_service() {
     local policy=/usr/sbin/policy-rc.d laid=
     if [ ! -e "$policy" ]; then
         printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
@@ -31,8 +30,22 @@ need_redis() {
         laid=yes
     fi
     as_root apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
     [ -z "$laid" ] || as_root rm -f "$policy"
+}
+
+# Redis, as binaries.
+need_redis() {
+    command -v redis-server >/dev/null && command -v redis-cli >/dev/null && return
+    echo "installing Debian's redis-server (its service isn't started)"
+    install_without_service redis-server
+}
+
+# etcd, as a binary: what is measured beside Rollcall.
+need_etcd() {
+    command -v etcd >/dev/null && return
+    echo "installing Debian's etcd-server (its service isn't started)"
+    install_without_service etcd-server
 }
 
 # Kills an agent at a system call, for the walk of the recovery table.

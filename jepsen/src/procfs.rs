@@ -31,8 +31,17 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
 
 /// The highest resident size that the process ever had, in bytes.
 pub fn peak_memory(pid: u32) -> Option<u64> {
+    status_bytes(pid, "VmHWM:")
+}
+
+/// The resident size that the process has now, in bytes.
+pub fn resident_memory(pid: u32) -> Option<u64> {
+    status_bytes(pid, "VmRSS:")
+}
+
+fn status_bytes(pid: u32, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let line = status.lines().find(|line| line.starts_with(field))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
@@ -110,6 +119,7 @@ mod tests {
         assert!(is_alive(own));
         assert!(start_time(own).unwrap() > 0);
         assert!(peak_memory(own).unwrap() > 100_000);
+        assert!(resident_memory(own).unwrap() > 100_000);
         assert!(cpu_time(own).is_some());
     }
 

@@ -104,7 +104,8 @@ fn word_of(outcome: Outcome) -> (&'static str, &'static str) {
     }
 }
 
-fn escape(text: &str) -> String {
+/// Text that may stand in markup.
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

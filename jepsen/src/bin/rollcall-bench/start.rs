@@ -9,17 +9,14 @@ use rollcall_jepsen::api::Api;
 use rollcall_jepsen::binaries::Binaries;
 use rollcall_jepsen::peer::Peer;
 use rollcall_jepsen::ports::free_port;
-use rollcall_jepsen::report::mebibytes;
 use rollcall_jepsen::run_dir::RunDir;
 use serde_json::Value;
 
-use crate::args::StartOptions;
-use crate::measure::{Measure, percentile, spread};
+use crate::report::Findings;
+use crate::row::Row;
+use crate::times::Times;
 
-const GOAL: Duration = Duration::from_secs(2);
-
-/// Of the live state and the retained log.
-const DISK_GOAL: f64 = 3.0;
+const STARTS: usize = 10;
 
 /// BOUND: for one start.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);
@@ -27,17 +24,18 @@ const STARTS_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Measures it.
-pub async fn measure(options: &StartOptions) -> Result<Vec<Measure>> {
+pub async fn measure(quick: bool) -> Result<Findings> {
+    let entries = if quick { 100_000 } else { 1_000_000 };
     let run = RunDir::create("rollcall-bench-")?;
     let binaries = Binaries::find()?;
     let folder = run.folder("peer")?;
     let mut peer = Peer::create("peer", folder.clone(), binaries.coordinator.clone(), free_port()?, free_port()?)?;
     let data = folder.join("data");
-    let filled = fill(&binaries, &data, &peer.grpc, options.count())?;
+    let filled = fill(&binaries, &data, &peer.grpc, entries, 0)?;
     // What counts is what a running peer keeps, not what its end leaves.
     let api = Api::new(std::slice::from_ref(&peer.grpc))?;
     let (mut applied, mut serving) = (Vec::new(), Vec::new());
-    for _ in 0..options.starts {
+    for _ in 0..STARTS {
         let began = Instant::now();
         peer.start()?;
         until(began, &api, |status| status.revision >= filled.revision).await?;
@@ -46,34 +44,44 @@ pub async fn measure(options: &StartOptions) -> Result<Vec<Measure>> {
         serving.push(began.elapsed());
         peer.kill()?;
     }
-    applied.sort();
-    serving.sort();
-    let parts = ["log", "snapshots", "history"].map(|part| (part, folder_bytes(&data.join(part))));
-    let [(_, log), (_, snapshots), (_, history)] = parts;
+    let (applied, serving) = (Times::new(applied), Times::new(serving));
+    let [log, snapshots, history] = ["log", "snapshots", "history"].map(|part| folder_bytes(&data.join(part)));
     let state = newest_snapshot_bytes(&data.join("snapshots"))?;
-    let (all, live) = (folder_bytes(&data), state + log);
-    let ratio = all as f64 / live as f64;
-    let disk = format!("{} = {ratio:.2} × ({} of state + {} of log)", mebibytes(all), mebibytes(state), mebibytes(log));
-    Ok(vec![
-        Measure::told("entries applied", format!("{} in {:.1} s", filled.revision, filled.took.as_secs_f64())),
-        Measure::promised("started and has its state", spread(&applied), "< 2000 ms", percentile(&applied, 100) < GOAL),
-        Measure::told("elected, and serves", spread(&serving)),
-        Measure::promised("disk", disk, "< 3 ×", ratio < DISK_GOAL),
-        Measure::told("of that snapshots, history", format!("{}, {}", mebibytes(snapshots), mebibytes(history))),
-    ])
+    let rows = vec![
+        Row::new(
+            "P7.fill",
+            format!("{} entries applied, many at once", filled.revision),
+            filled.revision as f64 / filled.took.as_secs_f64(),
+            "/s",
+        ),
+        Row::new("P7.start", "a peer with them starts, and has its state", applied.percentile_ms(100.0), "ms")
+            .at_most(2_000.0)
+            .note(format!("the slowest of {STARTS}")),
+        Row::new("P7.serves", "it is elected, and serves", serving.percentile_ms(100.0), "ms"),
+        Row::new("P7.disk", "disk, beside live state and retained log", mebibytes(folder_bytes(&data)), "MiB")
+            .beside(mebibytes(state + log))
+            .at_most_times(3.0)
+            .note(format!("snapshots {:.1}, event history {:.1}", mebibytes(snapshots), mebibytes(history))),
+    ];
+    Ok(Findings { rows, charts: Vec::new() })
 }
 
-struct Filled {
-    revision: u64,
-    took: Duration,
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// What is on the disk now.
+pub struct Filled {
+    pub revision: u64,
+    pub took: Duration,
 }
 
 /// Has the coordinator's own storage apply the entries: the API would need an hour.
-fn fill(binaries: &Binaries, data: &Path, address: &str, entries: u64) -> Result<Filled> {
+pub fn fill(binaries: &Binaries, data: &Path, address: &str, entries: u64, nodes: u64) -> Result<Filled> {
     let folder = binaries.coordinator.parent().context("the binaries have no folder")?;
     let program: PathBuf = folder.join("examples/fill");
     let began = Instant::now();
-    let output = Command::new(&program).arg(data).arg(address).arg(entries.to_string()).output();
+    let output = Command::new(&program).arg(data).arg(address).args([entries, nodes].map(|it| it.to_string())).output();
     let output = output.with_context(|| {
         format!("{} isn't built: cargo build --release -p rollcall-coordinator --example fill", program.display())
     })?;
