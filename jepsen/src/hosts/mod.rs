@@ -95,6 +95,8 @@ impl Hosts {
     /// Waits until a leader hears of all voters, and everybody has applied what it has; how long that took.
     pub async fn await_recovery(&self) -> Result<Duration> {
         let begun = tokio::time::Instant::now();
+        // What there was once all were back: a peer with a new disk has all of it to fetch.
+        let mut goal = None;
         // By then everybody was looked at once more.
         tokio::time::sleep(2 * sight::LOOKS_FOR).await;
         loop {
@@ -107,7 +109,10 @@ impl Hosts {
                         && status.peers.iter().all(|peer| peer.voter && peer.reachable)
                 });
             if whole {
-                return Ok(begun.elapsed());
+                let goal = *goal.get_or_insert(latest.values().map(|status| status.revision).max().unwrap_or_default());
+                if latest.values().all(|status| status.revision >= goal) {
+                    return Ok(begun.elapsed());
+                }
             }
             if begun.elapsed() > RECOVERED_WITHIN {
                 let stands: Vec<String> = latest

@@ -26,6 +26,8 @@ const MADE_UP_MS: u64 = 3_000;
 const REBUILDS: usize = 8;
 /// See above.
 const BETWEEN_REBUILDS: Duration = Duration::from_secs(2);
+/// See above: within one of them.
+const TRIES_OF_A_REBUILD: usize = 6;
 
 /// What became of a planned fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +85,7 @@ impl<'a> Conductor<'a> {
         for planned in schedule {
             let at = begun + Duration::from_millis(planned.at_ms);
             self.end_those_due(at).await?;
+            self.rebuild(1).await?;
             tokio::time::sleep_until(at).await;
             self.begin(planned).await?;
         }
@@ -131,9 +134,29 @@ impl<'a> Conductor<'a> {
             if self.hosts.to_rebuild.is_empty() {
                 break;
             }
-            let said = member::rebuild_all(self.hosts).await?;
-            self.screen.say(&said);
+            self.rebuild(TRIES_OF_A_REBUILD).await?;
             tokio::time::sleep(BETWEEN_REBUILDS).await;
+        }
+        Ok(())
+    }
+
+    /// Takes in again who isn't one of the peers since an earlier fault, where that can be done now. Until then it was hurt.
+    async fn rebuild(&mut self, tries: usize) -> Result<()> {
+        if self.hosts.to_rebuild.is_empty() {
+            return Ok(());
+        }
+        let waiting: Vec<String> = self.hosts.to_rebuild.iter().map(|(name, _)| name.clone()).collect();
+        let said = member::rebuild_within(self.hosts, tries).await?;
+        self.screen.say(&self.screen.tint(Tone::Dim, &said));
+        let now = self.now();
+        for name in waiting.iter().filter(|name| self.hosts.to_rebuild.iter().all(|(left, _)| left != *name)) {
+            let is_it = |it: &&mut Inflicted| {
+                matches!(it.fault, Fault::Member | Fault::Rot) && it.targets.first() == Some(name)
+            };
+            if let Some(inflicted) = self.done.iter_mut().rev().find(is_it) {
+                (inflicted.fate, inflicted.ended) = (Fate::Installed, now);
+                inflicted.evidence = format!("{}; {said}", inflicted.evidence);
+            }
         }
         Ok(())
     }

@@ -63,7 +63,10 @@ pub async fn begin(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
             hosts.to_rebuild.pop();
             Ok(Begun::Skipped(format!("refused: {}", status.message())))
         }
-        Err(status) => Ok(Begun::Indeterminate(format!("removing {name}: {}", status.message()))),
+        Err(status) => {
+            let what = format!("removing {name} (peer {peer_id}): {}", status.message());
+            Ok(Begun::Installed(Wound { what, targets: vec![name], active }))
+        }
     }
 }
 
@@ -78,11 +81,17 @@ impl Gone {
     }
 }
 
-/// Takes each peer that needs it out, wipes it, and takes it in again. What fails is tried again at the end of the run.
+/// Takes each peer that needs it out, wipes it, and takes it in again. What fails is tried again, before the next fault and
+/// at the end of the run.
 pub async fn rebuild_all(hosts: &mut Hosts) -> Result<String> {
+    rebuild_within(hosts, TRIES).await
+}
+
+/// The same, with so many tries.
+pub async fn rebuild_within(hosts: &mut Hosts, tries: usize) -> Result<String> {
     let mut said = Vec::new();
     for (name, peer_id) in std::mem::take(&mut hosts.to_rebuild) {
-        match rebuild(hosts, &name, peer_id).await? {
+        match rebuild(hosts, &name, peer_id, tries).await? {
             Ok(new_id) => said.push(format!("{name} is peer {new_id} instead of {peer_id}")),
             Err(why) => {
                 said.push(format!("{name} isn't rebuilt yet: {why}"));
@@ -93,13 +102,18 @@ pub async fn rebuild_all(hosts: &mut Hosts) -> Result<String> {
     Ok(said.join("; "))
 }
 
-async fn rebuild(hosts: &mut Hosts, name: &str, peer_id: u64) -> Result<Result<u64, String>> {
+async fn rebuild(hosts: &mut Hosts, name: &str, peer_id: u64, tries: usize) -> Result<Result<u64, String>> {
+    // A cluster that the next release has taken to another level takes in nobody who doesn't know it.
+    let next = hosts.next_release.as_ref().map(|next| next.coordinator.clone());
+    if let Some(next) = next.filter(|next| hosts.peers.iter().any(|peer| peer.program() == next)) {
+        hosts.named_mut(name)?.replace_program(&next)?;
+    }
     // The others have to be there to agree to it.
     if let Some(why) = hosts.peers.iter().filter(|peer| peer.name() != name).find_map(|peer| peer.living().err()) {
         return Ok(Err(why));
     }
     let mut latest = "nobody was asked".to_owned();
-    for _ in 0..TRIES {
+    for _ in 0..tries {
         let door = match hosts.doors.iter().find(|door| hosts.leader().is_some_and(|leader| leader.name() == door.name))
         {
             Some(door) if door.name != name => door.clone(),
