@@ -68,15 +68,25 @@ pub struct Caller {
     peers: Vec<String>,
     next: usize,
     count: u64,
+    /// What was said so far, and what became of it.
+    sent: Vec<(Sent, Outcome)>,
     rng: StdRng,
     judge: Judge,
+}
+
+/// A write as it is sent, so that it can be sent again.
+#[derive(Clone)]
+struct Sent {
+    verb: Verb,
+    rollout: String,
+    options: v1::WriteOptions,
 }
 
 impl Caller {
     /// To these peers.
     #[must_use]
     pub fn new(peers: Vec<String>, seed: u64, judge: Judge) -> Self {
-        Self { peers, next: 0, count: 0, rng: stream(seed, "operator"), judge }
+        Self { peers, next: 0, count: 0, sent: Vec::new(), rng: stream(seed, "operator"), judge }
     }
 
     fn peer(&mut self) -> String {
@@ -88,7 +98,8 @@ impl Caller {
     pub async fn apply_group(&mut self, policy: v1::Policy) -> Outcome {
         let package = Some("acme/app".to_owned());
         let spec = v1::GroupSpec { name: GROUP.to_owned(), package, policy: Some(policy), ..Default::default() };
-        self.write("apply group", |channel, options| {
+        let options = self.options();
+        self.write("apply group", options, |channel, options| {
             let request = v1::ApplyGroupRequest { spec: Some(spec.clone()), options: Some(options) };
             let mut client = GroupServiceClient::new(channel);
             async move { client.apply(request).await.map(|answer| answer.into_inner().revision) }
@@ -97,14 +108,8 @@ impl Caller {
     }
 
     /// Starts a rollout.
-    pub async fn start(&mut self, release: &'static str) -> Outcome {
-        self.write(&format!("start {release}"), |channel, options| {
-            let (group, target) = (GROUP.to_owned(), release.to_owned());
-            let request = v1::StartRolloutRequest { group, target, options: Some(options), ..Default::default() };
-            let mut client = RolloutServiceClient::new(channel);
-            async move { client.start(request).await.map(|answer| answer.into_inner().revision) }
-        })
-        .await
+    pub async fn start(&mut self, release: usize) -> Outcome {
+        self.say(Verb::Start(release), &v1::Rollout::default()).await
     }
 
     /// Says it until there is an answer.
@@ -112,29 +117,70 @@ impl Caller {
         while self.say(verb, &v1::Rollout::default()).await == Outcome::Unknown {}
     }
 
-    /// Says something about a rollout, a node or a peer.
+    /// Says something about a rollout, a node or a peer; and looks at once at what has come of it, on any peer.
     pub async fn say(&mut self, verb: Verb, rollout: &v1::Rollout) -> Outcome {
-        let name = format!("{verb:?} ({})", rollout.rollout_id);
         match verb {
-            Verb::Start(release) => self.start(RELEASES[release]).await,
-            Verb::Hold(_) | Verb::Release(_) => {
-                self.write(&name, |channel, options| hold(channel, verb, options)).await
-            }
-            Verb::Revoke(node) => {
-                self.write(&name, |channel, options| {
-                    let node = node_name(node);
-                    let request = v1::RevokeTokenRequest { node, force: true, options: Some(options) };
-                    let mut client = TokenServiceClient::new(channel);
-                    async move { client.revoke(request).await.map(|answer| answer.into_inner().revision) }
-                })
-                .await
-            }
-            Verb::TransferLeader(peer) => self.transfer(peer).await,
-            _ => {
-                let id = rollout.rollout_id.clone();
-                self.write(&name, |channel, options| steer(channel, verb, id.clone(), options)).await
-            }
+            Verb::TransferLeader(peer) => return self.transfer(peer).await,
+            Verb::Repeat(back) => return self.repeat(back).await,
+            _ => {}
         }
+        let options = self.options();
+        let sent = Sent { verb, rollout: rollout.rollout_id.clone(), options };
+        let floor = self.judge.pledge(|pledges| pledges.floor());
+        let outcome = self.send(&sent).await;
+        if let Outcome::Done(revision) = outcome
+            && revision <= floor
+        {
+            let what = format!("{verb:?} was asked for after {floor} was acknowledged, and came to {revision}");
+            self.judge.accuse(Violation::new("L5", what));
+        }
+        self.sent.push((sent, outcome.clone()));
+        if matches!(outcome, Outcome::Done(_)) {
+            self.group().await;
+        }
+        outcome
+    }
+
+    /// The rollout that the last but so many of the earlier writes was about, if nobody knows what became of it.
+    #[must_use]
+    pub fn unanswered(&self, back: usize) -> Option<String> {
+        let place = self.sent.len().checked_sub(1)? - back % self.sent.len();
+        let (sent, outcome) = &self.sent[place];
+        (*outcome == Outcome::Unknown).then(|| sent.rollout.clone())
+    }
+
+    async fn send(&mut self, sent: &Sent) -> Outcome {
+        let name = format!("{:?} ({})", sent.verb, sent.rollout);
+        self.write(&name, sent.options.clone(), |channel, options| {
+            ask(channel, sent.verb, sent.rollout.clone(), options)
+        })
+        .await
+    }
+
+    /// Sends an earlier write again, as a client does that never saw its answer: whatever became of it first is what it is
+    /// told, by whatever peer and after whatever has happened to them.
+    async fn repeat(&mut self, back: usize) -> Outcome {
+        if self.sent.is_empty() {
+            return Outcome::Unknown;
+        }
+        let place = self.sent.len() - 1 - back % self.sent.len();
+        let (sent, first) = self.sent[place].clone();
+        let again = self.send(&sent).await;
+        self.judge.count("writes repeated");
+        let is_same = match (&first, &again) {
+            (Outcome::Unknown, _) => {
+                self.sent[place].1 = again.clone();
+                true
+            }
+            (_, Outcome::Unknown) => true,
+            (first, again) => first == again,
+        };
+        if !is_same {
+            let what =
+                format!("{} of {:?} came to {first:?}, and then to {again:?}", sent.options.request_id, sent.verb);
+            self.judge.accuse(Violation::new("L4", what));
+        }
+        again
     }
 
     async fn transfer(&mut self, peer: usize) -> Outcome {
@@ -267,13 +313,9 @@ impl Caller {
         }
     }
 
-    /// A write, tried again with its request id until there is an answer.
-    async fn write<F>(&mut self, what: &str, ask: impl Fn(Channel, v1::WriteOptions) -> F) -> Outcome
-    where
-        F: Future<Output = Result<u64, Status>>,
-    {
+    /// Of a write that nobody has sent yet: who asks, and the id by which peers know it again.
+    fn options(&mut self) -> v1::WriteOptions {
         self.count += 1;
-        let actor = format!("op-{}", self.count);
         let id: u128 = self.rng.random();
         let request_id = format!(
             "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
@@ -283,7 +325,21 @@ impl Caller {
             (id >> 52) & 0xfff,
             id & 0xffff_ffff_ffff
         );
-        let options = v1::WriteOptions { actor: actor.clone(), request_id, ..v1::WriteOptions::default() };
+        v1::WriteOptions { actor: format!("op-{}", self.count), request_id, ..v1::WriteOptions::default() }
+    }
+
+    /// A write, tried again with its request id until there is an answer.
+    async fn write<F>(
+        &mut self,
+        what: &str,
+        options: v1::WriteOptions,
+        ask: impl Fn(Channel, v1::WriteOptions) -> F,
+    ) -> Outcome
+    where
+        F: Future<Output = Result<u64, Status>>,
+    {
+        let actor = options.actor.clone();
+        self.judge.pledge(|pledges| pledges.asked(&actor));
         let deadline = Instant::now() + WRITE;
         let outcome = loop {
             let address = self.peer();
@@ -308,23 +364,40 @@ fn node_name(node: usize) -> String {
     format!("n{}", node + 1)
 }
 
-async fn hold(channel: Channel, verb: Verb, options: v1::WriteOptions) -> Result<u64, Status> {
-    let mut client = NodeServiceClient::new(channel);
+async fn ask(channel: Channel, verb: Verb, rollout_id: String, options: v1::WriteOptions) -> Result<u64, Status> {
     let options = Some(options);
-    let answer = match verb {
-        Verb::Hold(node) => {
-            client.hold(v1::HoldNodeRequest { node: node_name(node), options, ..Default::default() }).await
+    match verb {
+        Verb::Start(release) => {
+            let (group, target) = (GROUP.to_owned(), RELEASES[release].to_owned());
+            let request = v1::StartRolloutRequest { group, target, options, ..Default::default() };
+            RolloutServiceClient::new(channel).start(request).await.map(|answer| answer.into_inner().revision)
         }
-        Verb::Release(node) => client.release(v1::ReleaseNodeRequest { node: node_name(node), options }).await,
-        _ => unreachable!("only these two are about holding"),
-    };
-    answer.map(|answer| answer.into_inner().revision)
+        Verb::Undo => {
+            let request = v1::UndoRolloutRequest { group: GROUP.to_owned(), options, ..Default::default() };
+            RolloutServiceClient::new(channel).undo(request).await.map(|answer| answer.into_inner().revision)
+        }
+        Verb::Hold(node) => {
+            let request = v1::HoldNodeRequest { node: node_name(node), options, ..Default::default() };
+            NodeServiceClient::new(channel).hold(request).await.map(|answer| answer.into_inner().revision)
+        }
+        Verb::Release(node) => {
+            let request = v1::ReleaseNodeRequest { node: node_name(node), options };
+            NodeServiceClient::new(channel).release(request).await.map(|answer| answer.into_inner().revision)
+        }
+        Verb::Revoke(node) => {
+            let request = v1::RevokeTokenRequest { node: node_name(node), force: true, options };
+            TokenServiceClient::new(channel).revoke(request).await.map(|answer| answer.into_inner().revision)
+        }
+        _ => {
+            let node = if let Verb::Skip(node) = verb { node_name(node) } else { String::new() };
+            let request = v1::RolloutVerbRequest { rollout_id, options, node, ..Default::default() };
+            steer(channel, verb, request).await
+        }
+    }
 }
 
-async fn steer(channel: Channel, verb: Verb, rollout_id: String, options: v1::WriteOptions) -> Result<u64, Status> {
+async fn steer(channel: Channel, verb: Verb, request: v1::RolloutVerbRequest) -> Result<u64, Status> {
     let mut client = RolloutServiceClient::new(channel);
-    let node = if let Verb::Skip(node) = verb { node_name(node) } else { String::new() };
-    let request = v1::RolloutVerbRequest { rollout_id, options: Some(options.clone()), node, ..Default::default() };
     let answer = match verb {
         Verb::Pause => client.pause(request).await,
         Verb::Resume => client.resume(request).await,
@@ -333,17 +406,7 @@ async fn steer(channel: Channel, verb: Verb, rollout_id: String, options: v1::Wr
         Verb::Retry => client.retry(request).await,
         Verb::Skip(_) => client.skip(request).await,
         Verb::Promote => client.promote(request).await,
-        Verb::Undo => {
-            let group = GROUP.to_owned();
-            let request = v1::UndoRolloutRequest { group, options: Some(options), ..Default::default() };
-            return client.undo(request).await.map(|answer| answer.into_inner().revision);
-        }
-        Verb::Start(_)
-        | Verb::Hold(_)
-        | Verb::Release(_)
-        | Verb::Revoke(_)
-        | Verb::TransferLeader(_)
-        | Verb::ReplacePeer(_) => unreachable!("not about a rollout"),
+        _ => unreachable!("not about a rollout"),
     };
     answer.map(|answer| answer.into_inner().revision)
 }

@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
-use crate::planted::{Planted, is_planted};
-
 /// What happens to the next syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mood {
@@ -21,11 +19,16 @@ pub enum Mood {
     Well,
     /// They succeed, slowly.
     Slow,
+    /// They don't come to an end.
+    Hangs,
     /// There is no space left.
     Full,
     /// The next one fails, and what it was to sync is lost from then on.
     Fails,
 }
+
+/// As good as for ever: longer than anybody waits for a peer.
+const HANGS_MS: u64 = 30_000;
 
 /// The disk of a peer.
 pub struct Disk {
@@ -55,6 +58,7 @@ impl Disk {
         match self.mood {
             Mood::Well => (takes_ms, Ok(())),
             Mood::Slow => (takes_ms + rng.random_range(100..1_500), Ok(())),
+            Mood::Hangs => (takes_ms + HANGS_MS, Ok(())),
             Mood::Full => (takes_ms, Err(io::ErrorKind::StorageFull.into())),
             Mood::Fails => {
                 self.mood = Mood::Well;
@@ -65,9 +69,7 @@ impl Disk {
 
     /// All that stands in the log's files is durable.
     pub fn synced(&mut self) {
-        if !is_planted(Planted::AckBeforeSync) || self.synced.is_empty() {
-            self.synced = sizes(&self.log);
-        }
+        self.synced = sizes(&self.log);
     }
 
     /// It is another disk, and empty.

@@ -8,6 +8,12 @@ use crate::disk::Mood;
 use crate::run::{Later, Run, peer_name};
 use crate::schedule::Fault;
 
+/// For so long a process is gone that is started again at once.
+const KILLED_MS: u64 = 50;
+
+/// For so long those are away who know what others have forgotten: the others elect a leader and go on meanwhile.
+const SILENT_MS: u64 = 6_000;
+
 /// Does it, if it can be done now: who is down isn't killed again.
 pub(crate) fn inject(run: &mut Run<'_>, fault: Fault) {
     let now_ms = run.judge.now_ms();
@@ -50,6 +56,15 @@ pub(crate) fn inject(run: &mut Run<'_>, fault: Fault) {
             run.judge.count("services sickened");
             run.nodes[node].borrow_mut().sick_until_ms = now_ms + for_ms;
         }
+        Fault::UpsetOther { hook, after_ms, for_ms } => {
+            // Beside whom is seen when it begins.
+            run.armed.push((hook, after_ms, Fault::Sicken { node: 0, for_ms }));
+        }
+        Fault::ErrInPlanning { node } => {
+            let name = run.nodes[node].borrow().name.clone();
+            run.machines.err_in_planning(name);
+        }
+        Fault::AmnesiaQuorum { follower, before_ms, after_ms } => amnesia(run, follower, before_ms, after_ms),
         Fault::Partition { side, for_ms } => {
             let pairs = pairs(run, &side);
             pairs.iter().for_each(|(a, b)| run.sim.partition(a.clone(), b.clone()));
@@ -73,6 +88,11 @@ pub(crate) fn inject(run: &mut Run<'_>, fault: Fault) {
             run.judge.count("slow networks");
             run.later.push((now_ms + for_ms, Later::NormalLatency));
         }
+        Fault::LoseMessages { permille, for_ms } => {
+            run.sim.set_fail_rate(f64::from(permille) / 1_000.0);
+            run.judge.count("lossy networks");
+            run.later.push((now_ms + for_ms, Later::NoLoss));
+        }
         Fault::FillDisk { peer, for_ms } => disk(run, peer, Mood::Full, for_ms, "full disks"),
         Fault::SlowDisk { peer, for_ms } => disk(run, peer, Mood::Slow, for_ms, "slow disks"),
         Fault::FailSync { peer } => {
@@ -91,11 +111,41 @@ pub(crate) fn spring(run: &mut Run<'_>, name: &str, hook: Hook) {
     let Some(place) = run.armed.iter().position(|(armed, ..)| *armed == hook) else { return };
     let Some(number) = run.nodes.iter().position(|machine| machine.borrow().name == name) else { return };
     let (_, after_ms, mut fault) = run.armed.remove(place);
-    if let Fault::CutNodePower { node, .. } | Fault::KillAgent { node, .. } = &mut fault {
-        *node = number;
+    match &mut fault {
+        Fault::CutNodePower { node, .. } | Fault::KillAgent { node, .. } => {
+            *node = number;
+            run.judge.count("deaths in a hook");
+        }
+        Fault::Sicken { node, .. } => *node = (number + 1) % run.nodes.len(),
+        _ => unreachable!("nothing else waits for a hook"),
     }
-    run.judge.count("deaths in a hook");
     run.later.push((run.judge.now_ms() + after_ms, Later::Fault(fault)));
+}
+
+/// Where nobody leads, there is no majority to be made to forget.
+fn amnesia(run: &mut Run<'_>, follower: usize, before_ms: u64, after_ms: u64) {
+    let peers = run.setup.peers;
+    let leader = (0..peers).find(|peer| run.judge.leader().as_deref() == Some(&*peer_name(*peer)));
+    let Some(leader) = leader else { return };
+    let follower = if follower == leader { (follower + 1) % peers } else { follower };
+    let others: Vec<_> = (0..peers).filter(|peer| *peer != leader && *peer != follower).collect();
+    // With the leader and the follower, those who stay are just a majority.
+    let (away, stay) = others.split_at(peers / 2);
+    let cut_ms = before_ms + KILLED_MS + after_ms;
+    for peer in away {
+        kill(run, peer_name(*peer), cut_ms, false, "peers killed");
+    }
+    disk(run, follower, Mood::Hangs, cut_ms, "disks that hang");
+    run.judge.count("amnesia quorums");
+    let now_ms = run.judge.now_ms();
+    let die = Fault::KillPeer { peer: follower, for_ms: KILLED_MS };
+    let forget = Fault::CutPeerPower { peer: follower, for_ms: KILLED_MS, is_silent: false };
+    run.later.push((now_ms + before_ms, Later::Fault(die)));
+    run.later.push((now_ms + cut_ms, Later::Fault(forget)));
+    for peer in stay.iter().chain([&leader]) {
+        let fall_silent = Fault::KillPeer { peer: *peer, for_ms: SILENT_MS };
+        run.later.push((now_ms + cut_ms, Later::Fault(fall_silent)));
+    }
 }
 
 /// The hooks of a dead agent may be settled by their policy.

@@ -16,7 +16,6 @@ use turmoil::net::TcpStream;
 
 use crate::disk::Disk;
 use crate::judge::{Judge, Violation};
-use crate::planted::{Planted, is_planted};
 
 /// What the wall clocks show at the beginning: 2026-06-01.
 const EPOCH_MS: u64 = 1_780_272_000_000;
@@ -57,6 +56,8 @@ struct Inner {
     rng: StdRng,
     /// In this second of time, so many connections were opened.
     dials: (u64, u32),
+    /// Whom the leader's planner is to choose, though it shouldn't.
+    err: Option<String>,
 }
 
 /// BOUND: connections that all peers together open in a second: each of 5 has two to each other one, and leaves one that can't
@@ -67,7 +68,7 @@ impl Machines {
     /// These.
     #[must_use]
     pub fn new(peers: Vec<PeerMachine>, seed: u64, judge: Judge) -> Arc<Self> {
-        let inner = Inner { peers, rng: StdRng::seed_from_u64(seed), dials: (0, 0) };
+        let inner = Inner { peers, rng: StdRng::seed_from_u64(seed), dials: (0, 0), err: None };
         Arc::new(Self { inner: Mutex::new(inner), judge })
     }
 
@@ -84,6 +85,16 @@ impl Machines {
     pub fn with<T>(&self, peer: usize, change: impl FnOnce(&mut PeerMachine, &mut StdRng) -> T) -> T {
         let Inner { peers, rng, .. } = &mut *self.lock();
         change(&mut peers[peer], rng)
+    }
+
+    /// The planner of the peer that leads chooses this node next, whatever it should do.
+    pub fn err_in_planning(&self, node: String) {
+        self.lock().err = Some(node);
+    }
+
+    /// Whom the planner is to choose by mistake.
+    pub fn take_err(&self) -> Option<String> {
+        self.lock().err.take()
     }
 
     /// Whoever can't be reached is left alone for a while. Says whether there may be another connection.
@@ -152,9 +163,7 @@ impl World for Machines {
             self.judge.count("failed syncs");
         }
         Box::pin(async move {
-            if !is_planted(Planted::AckBeforeSync) {
-                sleep(Duration::from_millis(takes_ms)).await;
-            }
+            sleep(Duration::from_millis(takes_ms)).await;
             outcome
         })
     }

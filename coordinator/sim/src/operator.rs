@@ -53,6 +53,12 @@ impl Default for Desk {
     }
 }
 
+/// How long a new process must have been well, by the group's policy.
+pub const MIN_HEALTHY_MS: u64 = 1_000;
+
+/// So many of the last writes are sent once more in the end, when peers have lost and restored what they had.
+const REPEATED: usize = 6;
+
 /// How often the operator looks.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -98,13 +104,14 @@ impl Operator {
         let policy = v1::Policy {
             max_parallel: Some(self.setup.max_parallel.to_string()),
             max_unavailable: Some(self.setup.max_unavailable.to_string()),
-            min_healthy_time_ms: Some(1_000),
+            min_healthy_time_ms: Some(MIN_HEALTHY_MS),
             healthy_deadline_ms: Some(20_000),
             ready_timeout_ms: Some(20_000),
             drain_timeout_ms: Some(20_000),
             reboot_timeout_ms: Some(30_000),
             progress_deadline_ms: Some(90_000),
-            lost_after_ms: Some(30_000),
+            stale_after_ms: Some(self.setup.lost_after_ms / 3),
+            lost_after_ms: Some(self.setup.lost_after_ms),
             failure_action: Some(self.setup.failure_action.to_owned()),
             ..v1::Policy::default()
         };
@@ -147,19 +154,23 @@ impl Operator {
         if let Verb::ReplacePeer(peer) = verb {
             return self.replace(peer).await;
         }
+        if let Verb::Repeat(back) = verb {
+            // It may be heard for the first time.
+            self.caller.unanswered(back).into_iter().for_each(|id| self.may_go_on(&id));
+        }
+        if matches!(verb, Verb::Hold(_) | Verb::Release(_) | Verb::Repeat(_)) {
+            self.caller.say(verb, &v1::Rollout::default()).await;
+            return;
+        }
         let Some(rollout) = self.caller.rollout().await else {
             if let Verb::Start(release) = verb {
-                self.caller.start(RELEASES[release]).await;
+                self.caller.start(release).await;
             }
             return;
         };
         let Ok(id) = rollout.rollout_id.parse::<RolloutId>() else { return };
-        let goes_on = matches!(verb, Verb::Resume | Verb::Retry | Verb::Abort | Verb::Promote);
-        if goes_on {
-            self.judge.witness(|witness, _| {
-                witness.may_go_on(id);
-                None
-            });
+        if matches!(verb, Verb::Resume | Verb::Retry | Verb::Abort | Verb::Promote) {
+            self.may_go_on(&rollout.rollout_id);
         }
         let outcome = self.caller.say(verb, &rollout).await;
         if let (Verb::Pause | Verb::Stop, Outcome::Done(revision)) = (verb, &outcome) {
@@ -173,11 +184,14 @@ impl Operator {
     /// Does what a person would, until nothing is open; then one more rollout must succeed.
     async fn settle(&mut self) {
         self.complete_peers().await;
+        for back in 0..REPEATED {
+            self.say(Verb::Repeat(back)).await;
+        }
         for node in 0..self.setup.nodes {
             self.caller.say_until_answered(Verb::Release(node)).await;
         }
         self.end_what_is_open().await;
-        let last = RELEASES[RELEASES.len() - 1];
+        let last = RELEASES.len() - 1;
         while !matches!(self.caller.start(last).await, Outcome::Done(_)) {
             self.wait("the last rollout is taken".to_owned()).await;
         }
@@ -185,7 +199,7 @@ impl Operator {
         loop {
             let Some(group) = self.caller.group().await else { continue };
             let members = &group.members;
-            if members.len() == self.setup.nodes && members.iter().all(|member| member.release == last) {
+            if members.len() == self.setup.nodes && members.iter().all(|member| member.release == RELEASES[last]) {
                 return;
             }
             let run: Vec<_> = members.iter().map(|member| (&member.node_name, &member.release)).collect();
@@ -210,10 +224,17 @@ impl Operator {
                     return;
                 }
                 v1::RolloutStatus::Paused if rollout.pause_causes.iter().any(|cause| cause.ends_with("_failed")) => {
-                    self.go_on(Verb::Retry, &rollout).await;
+                    // Where a member that was brought back went bad there is nothing to try again.
+                    if let Outcome::Refused(_) = self.go_on(Verb::Retry, &rollout).await {
+                        self.go_on(Verb::Resume, &rollout).await;
+                    }
                 }
-                v1::RolloutStatus::Paused => self.go_on(Verb::Resume, &rollout).await,
-                v1::RolloutStatus::AwaitingPromotion => self.go_on(Verb::Promote, &rollout).await,
+                v1::RolloutStatus::Paused => {
+                    self.go_on(Verb::Resume, &rollout).await;
+                }
+                v1::RolloutStatus::AwaitingPromotion => {
+                    self.go_on(Verb::Promote, &rollout).await;
+                }
                 v1::RolloutStatus::Running | v1::RolloutStatus::RollingBack => {
                     let is_held = rollout.steps.iter().any(|step| step.holds_token);
                     if waits.is_empty() && !is_held {
@@ -226,14 +247,18 @@ impl Operator {
         }
     }
 
-    async fn go_on(&mut self, verb: Verb, rollout: &v1::Rollout) {
-        if let Ok(id) = rollout.rollout_id.parse::<RolloutId>() {
-            self.judge.witness(|witness, _| {
-                witness.may_go_on(id);
-                None
-            });
-        }
-        self.caller.say(verb, rollout).await;
+    async fn go_on(&mut self, verb: Verb, rollout: &v1::Rollout) -> Outcome {
+        self.may_go_on(&rollout.rollout_id);
+        self.caller.say(verb, rollout).await
+    }
+
+    /// From now on nobody knows whether this rollout stands still.
+    fn may_go_on(&self, rollout: &str) {
+        let Ok(id) = rollout.parse::<RolloutId>() else { return };
+        self.judge.witness(|witness, _| {
+            witness.may_go_on(id);
+            None
+        });
     }
 
     async fn wait(&mut self, what: String) {

@@ -1,12 +1,15 @@
 //! A peer: the real one, on a simulated machine, and somebody who looks at all that it applies.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rollcall_coordinator::app::App;
 use rollcall_coordinator::config::Config;
 use rollcall_coordinator::raft::{Consensus, Tuning};
 use rollcall_ident::Revision;
+use rollcall_rollout::{Command, Proposal};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::judge::Judge;
 use crate::machines::Machines;
@@ -14,6 +17,9 @@ use crate::network::{self, PORT};
 
 /// BOUND: records of a history that are looked at at once.
 const PAGE: usize = 512;
+
+/// How often the planner that errs looks whether it is to.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Where a peer is reached.
 #[must_use]
@@ -39,6 +45,7 @@ pub async fn run(peer: usize, machines: Arc<Machines>, tuning: Tuning, judge: Ju
     match App::start_on(config, listens, network::listen().await?).await {
         Ok(app) => {
             tokio::spawn(observe(name.clone(), app.peer().running(), judge.clone()));
+            tokio::spawn(err(app.peer().running(), machines, judge.clone()));
             app.failed().await;
             judge.note(&name, "has failed");
             judge.count("peers failed");
@@ -57,6 +64,27 @@ fn describe(error: &rollcall_coordinator::app::AppError) -> String {
     text.split(['/', ':']).next().unwrap_or_default().to_owned()
 }
 
+/// A planner that errs: where this peer leads, it proposes what it is told to, right or wrong.
+async fn err(mut running: watch::Receiver<Option<Consensus>>, machines: Arc<Machines>, judge: Judge) {
+    let Ok(running) = running.wait_for(Option::is_some).await.map(|running| running.clone()) else { return };
+    let Some(consensus) = running else { return };
+    loop {
+        sleep(LOOK).await;
+        if !consensus.leadership().borrow().is_some_and(|leadership| leadership.is_me) {
+            continue;
+        }
+        let Some(name) = machines.take_err() else { continue };
+        let view = consensus.state();
+        let node = view.state.nodes().values().find(|node| node.name.as_str() == name).map(|node| node.id);
+        let rollout = view.state.rollouts().values().find(|rollout| rollout.is_active()).map(|rollout| rollout.id);
+        let (Some(rollout), Some(node)) = (rollout, node) else { continue };
+        let command = Command::GrantToken { rollout, node, based_on: view.state.revision() };
+        let outcome = consensus.propose(Proposal::internal(command)).await.map(|applied| applied.outcome.is_ok());
+        judge.count("errors in planning");
+        judge.note("--", format_args!("the planner chose {name}, granted: {outcome:?}"));
+    }
+}
+
 /// Shows the judge each state that the peer applies, and each record of its history.
 async fn observe(name: String, mut running: watch::Receiver<Option<Consensus>>, judge: Judge) {
     let Ok(running) = running.wait_for(Option::is_some).await.map(|running| running.clone()) else { return };
@@ -72,7 +100,9 @@ async fn observe(name: String, mut running: watch::Receiver<Option<Consensus>>, 
         if now != leader {
             leader = now;
             judge.note(&name, format_args!("sees as leader {now:?}"));
-            if leads.is_some_and(|leadership| leadership.is_me) {
+            let is_me = leads.is_some_and(|leadership| leadership.is_me);
+            judge.leads(&name, is_me);
+            if is_me {
                 judge.count("leaders");
             }
         }

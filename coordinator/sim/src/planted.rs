@@ -1,22 +1,20 @@
 //! Faults that are planted on purpose, so that the simulator can be seen to find what it is there for. They are in the code only
-//! with the feature `planted-faults`, which nothing but a test run turns on. Those of the state machine are
-//! [`rollcall_rollout`]'s own.
+//! with the feature `planted-faults`, which nothing but a test run turns on. Those of peers are [`rollcall_rollout`]'s own; here
+//! are those of the parts that only the simulator has.
 
 /// A fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumIter, strum::EnumString, strum::Display)]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum Planted {
-    /// A peer's disk answers before anything is synced.
-    AckBeforeSync = 1,
-    /// The mark of a hook that must not run twice isn't synced.
-    UnsyncedMark,
+    /// A node forgets the journal's intent: the mark of a hook that must not run twice isn't synced.
+    UnsyncedMark = 1,
 }
 
 #[cfg(feature = "planted-faults")]
 static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
-/// Plants one fault in this process: one of ours, or one of the state machine's, by its name.
+/// Plants one fault in this process, by its name: one of ours, or one of the peers'.
 ///
 /// # Errors
 /// There is none of that name.
@@ -26,12 +24,23 @@ pub fn plant(name: &str) -> anyhow::Result<()> {
         PLANTED.store(fault as u8, std::sync::atomic::Ordering::SeqCst);
         return Ok(());
     }
-    use rollcall_rollout::Planted as InState;
-    let known =
-        [InState::NoBudget, InState::NoCommitPoint, InState::NoFence, InState::SoakGoesOn, InState::PauseForgotten];
-    let fault = known.into_iter().find(|fault| fault.to_string() == name);
-    rollcall_rollout::plant(Some(fault.ok_or_else(|| anyhow::anyhow!("no fault is called {name:?}"))?));
+    let fault = name.parse::<rollcall_rollout::Planted>().map_err(|_| unknown(name))?;
+    rollcall_rollout::plant(Some(fault));
     Ok(())
+}
+
+/// Every fault that can be planted, by its name.
+#[cfg(feature = "planted-faults")]
+#[must_use]
+pub fn names() -> Vec<String> {
+    use strum::IntoEnumIterator as _;
+    let of_peers = rollcall_rollout::Planted::iter().map(|fault| fault.to_string());
+    of_peers.chain(Planted::iter().map(|fault| fault.to_string())).collect()
+}
+
+#[cfg(feature = "planted-faults")]
+fn unknown(name: &str) -> anyhow::Error {
+    anyhow::anyhow!("no fault is called {name:?}; there are {}", names().join(", "))
 }
 
 /// Whether it is planted.

@@ -61,7 +61,7 @@ pub fn run(setup: Setup, without: &BTreeSet<usize>, sinks: Vec<Box<dyn Write + S
     let parent = if shared_memory.is_dir() { shared_memory.to_owned() } else { std::env::temp_dir() };
     let dir =
         tempfile::Builder::new().prefix("rollcall-sim-").tempdir_in(parent).context("no place for the peers' data")?;
-    let judge = Judge::new(Trace::new(sinks), setup.max_unavailable);
+    let judge = Judge::new(Trace::new(sinks), setup.limits());
     let panicked = panics::catch();
     clock::stop_for_this_thread();
     let ran = catch_unwind(AssertUnwindSafe(|| Run::new(setup, without, &dir, judge.clone()).finish()));
@@ -100,6 +100,7 @@ pub(crate) enum Later {
     RepairOneWay(String, String),
     Release(Vec<(String, String)>),
     NormalLatency,
+    NoLoss,
     DiskWell(usize),
     Fault(Fault),
 }
@@ -264,6 +265,7 @@ impl Run<'_> {
             Later::NormalLatency => {
                 self.sim.set_max_message_latency(Duration::from_millis(self.setup.latency_ms.1));
             }
+            Later::NoLoss => self.sim.set_fail_rate(0.0),
             Later::Fault(fault) => faults::inject(self, fault),
             Later::DiskWell(peer) => self.machines.with(peer, |machine, _| machine.disk.mood = disk::Mood::Well),
         }
@@ -310,6 +312,10 @@ impl Run<'_> {
             self.step()?;
         }
         self.judge.pledge(|pledges| pledges.broken()).into_iter().for_each(|violation| self.judge.accuse(violation));
+        if self.judge.verdict().is_none() && self.judge.unread() > 0 {
+            let what = format!("{} records have no predecessor", self.judge.unread());
+            self.judge.accuse(Violation::new("L6", what));
+        }
         self.judge.note("--", "it has come to an end");
         Ok(())
     }

@@ -17,14 +17,18 @@ pub enum Kind {
     OneWay,
     Stall,
     Slow,
+    Loss,
     Disk,
     Clock,
     Hooks,
+    Repeats,
+    Planner,
+    Amnesia,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::PeerCrash,
         Self::PeerPower,
         Self::AgentCrash,
@@ -34,9 +38,13 @@ impl Kind {
         Self::OneWay,
         Self::Stall,
         Self::Slow,
+        Self::Loss,
         Self::Disk,
         Self::Clock,
         Self::Hooks,
+        Self::Repeats,
+        Self::Planner,
+        Self::Amnesia,
     ];
 }
 
@@ -76,6 +84,13 @@ pub enum Fault {
     CrashService { node: usize },
     /// A service isn't well for a while.
     Sicken { node: usize, for_ms: u64 },
+    /// While the next node that begins this hook runs it, another one's service isn't well.
+    UpsetOther { hook: Hook, after_ms: u64, for_ms: u64 },
+    /// The leader's planner chooses a node whose turn it isn't.
+    ErrInPlanning { node: usize },
+    /// With a bare majority alive, a peer's disk hangs, its process dies with writes on their way, comes back and takes part with
+    /// what it finds; then its power is cut, the leader dies, and those who were away come back.
+    AmnesiaQuorum { follower: usize, before_ms: u64, after_ms: u64 },
     /// These are cut off from all others: what is on its way is lost, and so are connections.
     Partition { side: Vec<usize>, for_ms: u64 },
     /// Nothing gets from the one to the other.
@@ -84,6 +99,8 @@ pub enum Fault {
     Stall { side: Vec<usize>, for_ms: u64 },
     /// Messages take so long at most.
     SlowNetwork { latency_ms: u64, for_ms: u64 },
+    /// Of a thousand messages so many are lost; what was to follow them on their connection never comes.
+    LoseMessages { permille: u32, for_ms: u64 },
     /// A peer's disk is full.
     FillDisk { peer: usize, for_ms: u64 },
     /// The next sync on a peer's disk fails.
@@ -114,4 +131,6 @@ pub enum Verb {
     Promote,
     TransferLeader(usize),
     ReplacePeer(usize),
+    /// Sends the last but so many of the earlier writes again.
+    Repeat(usize),
 }

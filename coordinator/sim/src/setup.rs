@@ -9,7 +9,9 @@ use rand::{Rng as _, SeedableRng as _};
 use rollcall_coordinator::raft::Tuning;
 use rollcall_steps::Hook;
 
+use crate::judge::Limits;
 use crate::node::HookRates;
+use crate::operator::MIN_HEALTHY_MS;
 use crate::schedule::{Event, Fault, Kind, Verb};
 
 /// Releases that operators start; the last one is kept for the end.
@@ -17,6 +19,9 @@ const STARTED: std::ops::Range<usize> = 1..4;
 
 /// Hooks in which a node may die: what they begun is what its journal must not lose.
 const DEADLY: [Hook; 6] = [Hook::Drain, Hook::PreStop, Hook::PostStop, Hook::Install, Hook::Init, Hook::Undrain];
+
+/// Hooks behind which there is a commit point.
+const UNCOMMITTED: [Hook; 2] = [Hook::ReadyToUpdate, Hook::Drain];
 
 /// Everything about a run that isn't left to the system.
 #[derive(Debug, Clone)]
@@ -33,6 +38,8 @@ pub struct Setup {
     pub max_unavailable: usize,
     /// What happens when a step fails: pause, or rollback.
     pub failure_action: &'static str,
+    /// For how long a node may be away before it counts as departed.
+    pub lost_after_ms: u64,
     /// The numbers of consensus.
     pub tuning: Tuning,
     /// How long messages take.
@@ -68,7 +75,7 @@ impl Setup {
         let troubled_ms = rng.random_range(20_000..60_000);
         let kinds = draw_kinds(rng);
         let tuning = Tuning {
-            snapshot_every: *[20, 60, 200, 5_000].choose(rng).expect("there are some"),
+            snapshot_every: *[20, 40, 120, 5_000].choose(rng).expect("there are some"),
             keep_entries: rng.random_range(5..50),
             purge_batch: rng.random_range(1..20),
             ..Tuning::default()
@@ -82,6 +89,9 @@ impl Setup {
             reboot: rate(rng, 500),
             sick: rate(rng, 60),
             crash: rate(rng, 100),
+            flap: rate(rng, 500),
+            repeat: if kinds.contains(&Kind::Repeats) { rng.random_range(100..800) } else { 0 },
+            longest_ms: *[200, 400, 2_000].choose(rng).expect("there are some"),
         };
         let drift = |rng: &mut StdRng| if kinds.contains(&Kind::Clock) { rng.random_range(-20_000..20_000) } else { 0 };
         let mut setup = Self {
@@ -91,6 +101,7 @@ impl Setup {
             max_parallel: rng.random_range(1..=2),
             max_unavailable,
             failure_action: if rng.random_bool(0.7) { "pause" } else { "rollback" },
+            lost_after_ms: *[4_000, 8_000, 30_000].choose(rng).expect("there are some"),
             tuning,
             latency_ms: (1, rng.random_range(2..40)),
             sync_ms: (rng.random_range(1..40), rng.random_range(1..40)),
@@ -103,6 +114,13 @@ impl Setup {
         setup
     }
 
+    /// What the judge knows of the group's policy.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let Self { max_parallel, max_unavailable, .. } = *self;
+        Limits { max_parallel, max_unavailable, min_healthy_ms: MIN_HEALTHY_MS }
+    }
+
     fn draw_schedule(&self, kinds: &[Kind]) -> Vec<Event> {
         let rng = &mut stream(self.seed, "schedule");
         let mut events = Vec::new();
@@ -111,9 +129,14 @@ impl Setup {
         events.push((at_ms, Fault::Say(Verb::Start(STARTED.start))));
         while at_ms < self.troubled_ms {
             at_ms += rng.random_range(1_500..12_000);
-            events.push((at_ms, Fault::Say(self.draw_verb(rng))));
+            let verb = self.draw_verb(rng);
+            events.push((at_ms, Fault::Say(verb)));
+            // Who was in the middle of a step is soon at it again, under another fence.
+            if verb == Verb::Pause && rng.random_bool(0.6) {
+                events.push((at_ms + rng.random_range(300..3_000), Fault::Say(Verb::Resume)));
+            }
         }
-        let faults: Vec<_> = kinds.iter().filter(|kind| **kind != Kind::Hooks).collect();
+        let faults: Vec<_> = kinds.iter().filter(|kind| !matches!(kind, Kind::Hooks | Kind::Repeats)).collect();
         let pace_ms = rng.random_range(1_500..10_000);
         let mut at_ms = rng.random_range(0..5_000);
         while at_ms < self.troubled_ms && !faults.is_empty() {
@@ -128,7 +151,7 @@ impl Setup {
 
     fn draw_verb(&self, rng: &mut StdRng) -> Verb {
         let node = rng.random_range(0..self.nodes);
-        match rng.random_range(0..23) {
+        match rng.random_range(0..30) {
             0..=4 => Verb::Start(rng.random_range(STARTED)),
             5..=7 => Verb::Pause,
             8..=10 => Verb::Resume,
@@ -136,11 +159,12 @@ impl Setup {
             12 => Verb::Abort,
             13..=14 => Verb::Retry,
             15 => Verb::Skip(node),
-            16 => Verb::Hold(node),
-            17 => Verb::Release(node),
-            18 => Verb::Revoke(node),
-            19 => Verb::TransferLeader(rng.random_range(0..self.peers)),
-            20 => Verb::Undo,
+            16..=17 => Verb::Hold(node),
+            18 => Verb::Release(node),
+            19..=20 => Verb::Revoke(node),
+            21 => Verb::TransferLeader(rng.random_range(0..self.peers)),
+            22 => Verb::Undo,
+            23..=27 => Verb::Repeat(rng.random_range(0..12)),
             _ => Verb::ReplacePeer(rng.random_range(0..self.peers)),
         }
     }
@@ -158,11 +182,17 @@ impl Setup {
             Kind::AgentCrash | Kind::NodePower if rng.random_bool(0.6) => Fault::DieInHook {
                 hook: *DEADLY.choose(rng).expect("there are some"),
                 after_ms: rng.random_range(0..800),
-                for_ms,
+                // Often for so long that it counts as departed.
+                for_ms: if rng.random_bool(0.5) { for_ms } else { rng.random_range(5_000..15_000) },
                 is_power: kind == Kind::NodePower,
             },
             Kind::AgentCrash => Fault::KillAgent { node, for_ms },
             Kind::NodePower => Fault::CutNodePower { node, for_ms, is_silent: rng.random_bool(0.5) },
+            Kind::Service if rng.random_bool(0.4) => Fault::UpsetOther {
+                hook: *UNCOMMITTED.choose(rng).expect("there are some"),
+                after_ms: rng.random_range(0..200),
+                for_ms,
+            },
             Kind::Service if rng.random_bool(0.5) => Fault::CrashService { node },
             Kind::Service => Fault::Sicken { node, for_ms },
             Kind::Partition => {
@@ -178,13 +208,20 @@ impl Setup {
             }
             Kind::Stall => Fault::Stall { side: vec![peer], for_ms: for_ms.min(4_000) },
             Kind::Slow => Fault::SlowNetwork { latency_ms: rng.random_range(50..600), for_ms },
+            Kind::Loss => Fault::LoseMessages { permille: rng.random_range(1..40), for_ms },
             Kind::Disk => match rng.random_range(0..3) {
                 0 => Fault::FillDisk { peer, for_ms },
                 1 => Fault::FailSync { peer },
                 _ => Fault::SlowDisk { peer, for_ms },
             },
             Kind::Clock => Fault::JumpClock { peer, by_ms: rng.random_range(-7_200_000..7_200_000) },
-            Kind::Hooks => Fault::Sicken { node, for_ms },
+            Kind::Hooks | Kind::Repeats => Fault::Sicken { node, for_ms },
+            Kind::Planner => Fault::ErrInPlanning { node },
+            Kind::Amnesia => Fault::AmnesiaQuorum {
+                follower: peer,
+                before_ms: rng.random_range(300..1_500),
+                after_ms: rng.random_range(500..2_500),
+            },
         }
     }
 }

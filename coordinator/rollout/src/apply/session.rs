@@ -14,6 +14,7 @@ use crate::{Event, Policy, Rejection, Reply};
 const MAX_REMOVED_NODES: usize = 10_000;
 
 impl Transition<'_> {
+    /// INVARIANT I-22: a session has a number that no session had before: the revision of its entry.
     pub(super) fn open_session(&mut self, host: PeerId, hello: &Hello) -> Result<Reply, Rejection> {
         self.check_identity(hello)?;
         let former = self.state.nodes.get(&hello.node).and_then(|node| node.session());

@@ -16,6 +16,7 @@ use super::files::{create_dir_durable, sync_dir};
 use super::log_sync;
 use super::log_torn;
 use super::wal::Wal;
+use crate::world::simulated;
 
 /// BOUND: a file of the log. Purging removes whole files, so this is also what a purge leaves behind at most.
 pub(super) const CHUNK_BYTES: usize = 4 << 20;
@@ -45,6 +46,9 @@ pub(super) fn open(dir: &Path, chunk_bytes: usize) -> Result<Arc<RwLock<RaftLog<
     // process died must not count before it is synced: acknowledged again and then lost, it would break a promise.
     if !is_planted(Planted::TailNotSynced) {
         log_sync::sync_now(&log).at("sync the Raft log in", dir)?;
+        if let Some(world) = simulated() {
+            world.synced(dir);
+        }
     }
     sync_dir(dir)?;
     Ok(log)
@@ -72,7 +76,9 @@ fn config(dir: &Path, chunk_bytes: usize) -> Result<raft_log::Config, StorageErr
 fn reread_from_device(files: &[PathBuf]) -> Result<(), StorageError> {
     for path in files {
         let file = File::open(path).at("open", path)?;
-        file.sync_data().at("sync", path)?;
+        if !is_planted(Planted::TailNotSynced) {
+            file.sync_data().at("sync", path)?;
+        }
         fadvise(&file, 0, None, Advice::DontNeed).map_err(io::Error::from).at("read", path)?;
     }
     Ok(())

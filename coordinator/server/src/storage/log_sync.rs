@@ -163,8 +163,6 @@ impl Simulated {
     ) -> Self {
         let somebody_waits = Arc::new(Notify::new());
         let woken = somebody_waits.clone();
-        // Whatever was recovered was synced when the log was opened.
-        world.synced(&dir);
         let task = tokio::spawn(async move {
             loop {
                 woken.notified().await;

@@ -5,6 +5,8 @@
 
 mod pledges;
 mod states;
+mod trail;
+mod trail_state;
 mod witness;
 
 use std::collections::BTreeMap;
@@ -16,6 +18,7 @@ use rollcall_steps::Hook;
 
 pub use pledges::Pledges;
 pub use states::States;
+pub use trail::{Limits, Trail};
 pub use witness::{Begin, Witness};
 
 use crate::trace::Trace;
@@ -55,20 +58,24 @@ struct Inner {
     witness: Witness,
     states: States,
     pledges: Pledges,
+    trail: Trail,
+    leader: Option<String>,
     counts: BTreeMap<&'static str, u64>,
 }
 
 impl Judge {
-    /// A judge who writes down what happens. So many members may be down at once.
+    /// A judge who writes down what happens, and knows what the group's policy allows.
     #[must_use]
-    pub fn new(trace: Trace, max_unavailable: usize) -> Self {
+    pub fn new(trace: Trace, limits: Limits) -> Self {
         let inner = Inner {
             at_ms: 0,
             trace,
             verdict: None,
-            witness: Witness::new(max_unavailable),
+            witness: Witness::new(limits.max_unavailable),
             states: States::default(),
             pledges: Pledges::default(),
+            trail: Trail::new(limits),
+            leader: None,
             counts: BTreeMap::new(),
         };
         Self { inner: Arc::new(Mutex::new(inner)) }
@@ -173,8 +180,36 @@ impl Judge {
 
     /// A peer's history holds this record.
     pub fn recorded(&self, peer: &str, record: &ChainedRecord) {
-        let found = self.lock().pledges.recorded(peer, record);
+        let found = {
+            let Inner { pledges, trail, witness, .. } = &mut *self.lock();
+            let mut found = trail.shown(record, witness);
+            trail.take_given_back().into_iter().for_each(|fence| witness.given_back(fence));
+            found.extend(pledges.recorded(peer, record));
+            found
+        };
         found.into_iter().for_each(|violation| self.accuse(violation));
+    }
+
+    /// A peer leads, or doesn't any more.
+    pub fn leads(&self, peer: &str, leads: bool) {
+        let mut inner = self.lock();
+        match leads {
+            true => inner.leader = Some(peer.to_owned()),
+            false if inner.leader.as_deref() == Some(peer) => inner.leader = None,
+            false => {}
+        }
+    }
+
+    /// The peer that began to lead last, if it still does.
+    #[must_use]
+    pub fn leader(&self) -> Option<String> {
+        self.lock().leader.clone()
+    }
+
+    /// Records of the history that couldn't be judged, as the one before them was never shown.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        self.lock().trail.missing()
     }
 
     /// What operators were promised.

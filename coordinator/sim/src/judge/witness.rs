@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rollcall_ident::{BootId, Fence, ReleaseIdent, RolloutId};
 use rollcall_rollout::State;
-use rollcall_steps::{Hook, StepOpened};
+use rollcall_steps::{Hook, Milestone, StepOpened};
 
 use super::Violation;
 
@@ -43,11 +43,22 @@ struct Starts {
 
 type Attempt = (String, RolloutId, Fence, u32, Hook);
 
+/// What a node that is told nothing new may still begin under a token that the log has ended: these ask, or undo.
+const HARMLESS: [Hook; 2] = [Hook::ReadyToUpdate, Hook::Undrain];
+
 /// What the hooks have told so far.
 pub struct Witness {
     max_unavailable: usize,
     fences: BTreeMap<String, Fence>,
     granted: BTreeMap<String, BTreeSet<Fence>>,
+    /// Fences that the log has taken back from their nodes, or that these have given back.
+    given_back: BTreeSet<Fence>,
+    /// What each node has said of its step under each fence, heard or not.
+    told: BTreeMap<(String, Fence), BTreeSet<&'static str>>,
+    /// The step in which each node has begun to do something, and which it hasn't ended.
+    open: BTreeMap<String, (RolloutId, Fence)>,
+    /// The epoch of each node's latest session.
+    epochs: BTreeMap<String, u64>,
     starts: BTreeMap<Attempt, Starts>,
     installed: BTreeSet<(String, ReleaseIdent)>,
     /// Since when each node is well; absent: it isn't.
@@ -67,6 +78,10 @@ impl Witness {
             max_unavailable,
             fences: BTreeMap::new(),
             granted: BTreeMap::new(),
+            given_back: BTreeSet::new(),
+            told: BTreeMap::new(),
+            open: BTreeMap::new(),
+            epochs: BTreeMap::new(),
             starts: BTreeMap::new(),
             installed: BTreeSet::new(),
             well_since: BTreeMap::new(),
@@ -88,6 +103,43 @@ impl Witness {
         }
     }
 
+    /// By the log, this token has ended by what its node has said, and not by anybody's force.
+    pub(super) fn given_back(&mut self, fence: Fence) {
+        self.given_back.insert(fence);
+    }
+
+    /// A node has something to say of its step.
+    pub fn tells(&mut self, node: &str, fence: Fence, milestone: &Milestone) {
+        let what = match milestone {
+            Milestone::Accepted => "accepted",
+            Milestone::Prepared => "prepared",
+            Milestone::Drained => "drained",
+            Milestone::Stopped { .. } => "stopped",
+            Milestone::Installed { .. } => "installed",
+            Milestone::RebootBegun { .. } => "reboot_begun",
+            Milestone::Started(_) => "started",
+            Milestone::Finished(_) => "finished",
+            Milestone::TurnedBack => "turned_back",
+            Milestone::Failed { .. } => "failed",
+        };
+        self.told.entry((node.to_owned(), fence)).or_default().insert(what);
+    }
+
+    /// Whether a node has said one of these under this fence.
+    #[must_use]
+    pub fn has_told(&self, node: &str, fence: Fence, one_of: &[&str]) -> bool {
+        let told = self.told.get(&(node.to_owned(), fence));
+        told.is_some_and(|told| one_of.iter().any(|what| told.contains(what)))
+    }
+
+    /// A node is welcomed to a session.
+    pub fn session(&mut self, node: &str, epoch: u64) -> Option<Violation> {
+        let before = self.epochs.insert(node.to_owned(), epoch).unwrap_or_default();
+        (epoch <= before).then(|| {
+            Violation::new("I-22", format_args!("{node} is welcomed to session {epoch}, after session {before}"))
+        })
+    }
+
     /// A hook begins.
     pub fn begin(&mut self, begin: &Begin) -> Option<Violation> {
         let Begin { node, rollout, fence, attempt, hook, release, .. } = begin;
@@ -107,6 +159,15 @@ impl Witness {
                 "R8",
                 format_args!("{what}, granted after it was acknowledged to stand at {from}"),
             ));
+        }
+        if !HARMLESS.contains(hook) {
+            if self.given_back.contains(fence) {
+                return Some(Violation::new("R3", format_args!("{what}, which was given back")));
+            }
+            let open = self.open.insert(node.clone(), (*rollout, *fence));
+            if let Some((other, of)) = open.filter(|open| *open != (*rollout, *fence)) {
+                return Some(Violation::new("R11", format_args!("{what}, in the middle of {other} with {of}")));
+            }
         }
         if *hook == Hook::Install && self.installed.contains(&(node.clone(), release.clone())) {
             return Some(Violation::new("R6", format_args!("{what}, though {release} was installed on record")));
@@ -176,6 +237,7 @@ impl Witness {
         opened: &StepOpened,
         runs: Option<&ReleaseIdent>,
     ) -> Option<Violation> {
+        self.open.remove(node);
         if self.taken_down.get(node) == Some(&false) {
             self.taken_down.remove(node);
         }
@@ -206,5 +268,65 @@ impl Witness {
                 standstill.1 = Some(standstill.0);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(hook: Hook, rollout: u64, fence: u64) -> Begin {
+        Begin {
+            node: "n1".to_owned(),
+            rollout: RolloutId(rollout),
+            fence: Fence(fence),
+            attempt: 1,
+            hook,
+            release: "acme/app/2.0.0/20260201000000".parse().unwrap(),
+            boot_id: BootId([1; 16]),
+        }
+    }
+
+    /// Of a node that the log has granted these.
+    fn witness(granted: &[u64]) -> Witness {
+        let mut witness = Witness::new(1);
+        witness.granted.insert("n1".to_owned(), granted.iter().copied().map(Fence).collect());
+        witness
+    }
+
+    fn rule(found: Option<Violation>) -> Option<String> {
+        found.map(|violation| violation.rule)
+    }
+
+    #[test]
+    fn nothing_is_done_under_a_token_that_was_given_back() {
+        let mut witness = witness(&[5]);
+        witness.given_back(Fence(5));
+        assert_eq!(rule(witness.begin(&begin(Hook::ReadyToUpdate, 3, 5))), None, "it asks, and does nothing");
+        assert_eq!(rule(witness.begin(&begin(Hook::Drain, 3, 5))).as_deref(), Some("R3"));
+    }
+
+    #[test]
+    fn two_rollouts_never_interleave_on_a_node() {
+        let mut witness = witness(&[5, 9]);
+        assert_eq!(rule(witness.begin(&begin(Hook::PreStop, 3, 5))), None);
+        assert_eq!(rule(witness.begin(&begin(Hook::PreStop, 8, 9))).as_deref(), Some("R11"));
+    }
+
+    #[test]
+    fn each_session_is_welcomed_under_a_higher_epoch() {
+        let mut witness = witness(&[]);
+        assert_eq!(rule(witness.session("n1", 4)), None);
+        assert_eq!(rule(witness.session("n1", 7)), None);
+        assert_eq!(rule(witness.session("n1", 7)).as_deref(), Some("I-22"));
+    }
+
+    #[test]
+    fn what_a_node_has_told_is_of_its_fence() {
+        let mut witness = witness(&[]);
+        witness.tells("n1", Fence(5), &Milestone::Drained);
+        assert!(witness.has_told("n1", Fence(5), &["drained"]));
+        assert!(!witness.has_told("n1", Fence(6), &["drained"]));
+        assert!(!witness.has_told("n2", Fence(5), &["drained"]));
     }
 }

@@ -153,6 +153,10 @@ impl Agent {
         let Some(step) = &state.step else { return };
         let key = (step.opened.fence, step.opened.attempt);
         for (index, milestone) in step.unreported().skip_while(|(index, _)| *index < self.queued.get()) {
+            self.judge.witness(|witness, _| {
+                witness.tells(&self.name, step.opened.fence, milestone);
+                None
+            });
             self.report(wire::step_report(&step.opened, milestone), Some((key, index + 1)));
             self.queued.set(index + 1);
         }
@@ -160,6 +164,9 @@ impl Agent {
 
     /// Queues a report.
     pub fn report(&self, kind: v1::report::Kind, milestone: Option<((Fence, u32), u32)>) {
+        if matches!(kind, v1::report::Kind::Step(_)) {
+            self.machine.borrow_mut().note_said(&kind);
+        }
         self.outbox.borrow_mut().push(kind, milestone);
         self.outgoing.notify_one();
     }
@@ -254,6 +261,12 @@ async fn watch_health(agent: Rc<Agent>) {
             last = Some(status.clone());
             agent.report(v1::report::Kind::Status(status), None);
         }
+        let again = agent.machine.borrow_mut().take_repeated();
+        again.into_iter().for_each(|kind| {
+            agent.judge.count("reports repeated");
+            agent.outbox.borrow_mut().push(kind, None);
+            agent.outgoing.notify_one();
+        });
         let is_switched = agent.open_step().is_some_and(|step| step.switched);
         sleep(if is_switched { VERIFYING_PACE } else { IDLE_PACE }).await;
     }

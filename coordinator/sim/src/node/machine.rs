@@ -1,10 +1,11 @@
 //! The machine under an agent: what lives on when the agent dies, and what a power cut takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use rollcall_ident::{BootId, Fence, ReleaseIdent};
+use rollcall_proto::v1;
 use rollcall_steps::{Baseline, Event, Hook, Instance, RunToken};
 
 use super::RELEASES;
@@ -12,8 +13,11 @@ use super::RELEASES;
 /// A hook that outlives this is killed, with its group.
 pub const HOOK_TIMEOUT_MS: u64 = 10_000;
 
+/// BOUND: reports that a node remembers, to say them once more: those of about two steps.
+const REMEMBERED: usize = 16;
+
 /// What the hooks of a node do, of 1,000 runs.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct HookRates {
     /// They exit with a failure.
     pub fail: u32,
@@ -27,6 +31,18 @@ pub struct HookRates {
     pub sick: u32,
     /// A new process ends soon.
     pub crash: u32,
+    /// A new process isn't well again for a moment, soon after it was.
+    pub flap: u32,
+    /// The agent says once more what it has said of its last steps, as it does where it doesn't know that it was heard.
+    pub repeat: u32,
+    /// How long a hook takes at most, in milliseconds.
+    pub longest_ms: u64,
+}
+
+impl Default for HookRates {
+    fn default() -> Self {
+        Self { fail: 0, hang: 0, again: 0, reboot: 0, sick: 0, crash: 0, flap: 0, repeat: 0, longest_ms: 400 }
+    }
 }
 
 /// How a hook ends.
@@ -62,6 +78,8 @@ pub struct Process {
     pub healthy_at_ms: Option<u64>,
     /// When it ends by itself.
     pub crashes_at_ms: Option<u64>,
+    /// It isn't well from then until then.
+    pub flaps_ms: Option<(u64, u64)>,
 }
 
 /// The machine of a node.
@@ -92,6 +110,9 @@ pub struct Machine {
     pub sync_ms: u64,
     /// Its agent has asked for a reboot.
     pub wants_reboot: bool,
+    /// The last reports of steps, and whether they are to be said again, as what wasn't answered is.
+    said: VecDeque<v1::report::Kind>,
+    repeats: bool,
     boot: u16,
     next_pid: u32,
     rng: StdRng,
@@ -122,6 +143,8 @@ impl Machine {
             sick_until_ms: 0,
             sync_ms,
             wants_reboot: false,
+            said: VecDeque::new(),
+            repeats: false,
             boot: 1,
             next_pid: 100,
             rng: StdRng::seed_from_u64(seed),
@@ -151,6 +174,7 @@ impl Machine {
     /// Starts a hook, now. Its token finds it again.
     pub fn start_hook(&mut self, hook: Hook, now_ms: u64) -> (RunToken, Running) {
         let rates = self.rates;
+        self.repeats |= self.happens(rates.repeat);
         let exit = match hook {
             _ if self.happens(rates.hang) => Exit::TimedOut,
             Hook::ReadyToUpdate | Hook::Drain if self.happens(rates.again) => Exit::Again,
@@ -158,7 +182,7 @@ impl Machine {
             Hook::Install | Hook::Init | Hook::Drain if self.happens(rates.fail) => Exit::Failed,
             _ => Exit::Ok,
         };
-        let takes_ms = if exit == Exit::TimedOut { HOOK_TIMEOUT_MS } else { 20 + self.draw(400) };
+        let takes_ms = if exit == Exit::TimedOut { HOOK_TIMEOUT_MS } else { 20 + self.draw(rates.longest_ms) };
         let running = Running { ends_at_ms: now_ms + takes_ms, exit };
         let token = RunToken(self.rng.random());
         self.hooks.insert(token, running);
@@ -173,7 +197,11 @@ impl Machine {
         let is_sick = self.happens(self.rates.sick);
         let healthy_at_ms = (!is_sick).then(|| now_ms + 200 + self.draw(2_000));
         let crashes_at_ms = self.happens(self.rates.crash).then(|| now_ms + 100 + self.draw(4_000));
-        self.process = Some(Process { instance: instance.clone(), healthy_at_ms, crashes_at_ms });
+        let flaps_ms = self.happens(self.rates.flap).then(|| {
+            let from_ms = healthy_at_ms.unwrap_or(now_ms) + 100 + self.draw(1_500);
+            (from_ms, from_ms + 150 + self.draw(1_500))
+        });
+        self.process = Some(Process { instance: instance.clone(), healthy_at_ms, crashes_at_ms, flaps_ms });
         instance
     }
 
@@ -183,7 +211,25 @@ impl Machine {
             self.crash_service();
         }
         let is_up = self.process.as_ref().and_then(|process| process.healthy_at_ms).is_some_and(|at| at <= now_ms);
-        is_up && now_ms >= self.sick_until_ms
+        let flaps_ms = self.process.as_ref().and_then(|process| process.flaps_ms);
+        let flaps = flaps_ms.is_some_and(|(from_ms, to_ms)| (from_ms..to_ms).contains(&now_ms));
+        is_up && !flaps && now_ms >= self.sick_until_ms
+    }
+
+    /// Remembers what was said of a step.
+    pub fn note_said(&mut self, kind: &v1::report::Kind) {
+        self.said.push_back(kind.clone());
+        if self.said.len() > REMEMBERED {
+            self.said.pop_front();
+        }
+    }
+
+    /// What is to be said once more.
+    pub fn take_repeated(&mut self) -> Vec<v1::report::Kind> {
+        match std::mem::take(&mut self.repeats) {
+            true => self.said.iter().cloned().collect(),
+            false => Vec::new(),
+        }
     }
 
     /// The service ends by itself.
@@ -220,7 +266,7 @@ impl Machine {
         self.sick_until_ms = 0;
         if let Some(process) = &mut self.process {
             process.healthy_at_ms = Some(process.healthy_at_ms.unwrap_or(now_ms));
-            process.crashes_at_ms = None;
+            (process.crashes_at_ms, process.flaps_ms) = (None, None);
         }
     }
 }

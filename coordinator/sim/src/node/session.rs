@@ -81,6 +81,7 @@ async fn session(
     };
     agent.judge.note(&agent.name, format_args!("session {} with {endpoint}", welcome.epoch));
     agent.judge.count("sessions");
+    agent.judge.witness(|witness, _| witness.session(&agent.name, welcome.epoch));
     agent.machine.borrow_mut().cluster_id.clone_from(&welcome.cluster_id);
     if !welcome.endpoints.is_empty() {
         let known = configured.iter().filter(|known| !welcome.endpoints.contains(known));
