@@ -103,11 +103,6 @@ pub async fn rebuild_within(hosts: &mut Hosts, tries: usize) -> Result<String> {
 }
 
 async fn rebuild(hosts: &mut Hosts, name: &str, peer_id: u64, tries: usize) -> Result<Result<u64, String>> {
-    // A cluster that the next release has taken to another level takes in nobody who doesn't know it.
-    let next = hosts.next_release.as_ref().map(|next| next.coordinator.clone());
-    if let Some(next) = next.filter(|next| hosts.peers.iter().any(|peer| peer.program() == next)) {
-        hosts.named_mut(name)?.replace_program(&next)?;
-    }
     // The others have to be there to agree to it.
     if let Some(why) = hosts.peers.iter().filter(|peer| peer.name() != name).find_map(|peer| peer.living().err()) {
         return Ok(Err(why));
@@ -132,7 +127,7 @@ async fn rebuild(hosts: &mut Hosts, name: &str, peer_id: u64, tries: usize) -> R
 }
 
 async fn replace(
-    hosts: &Hosts,
+    hosts: &mut Hosts,
     name: &str,
     peer_id: u64,
     door: &crate::hosts::door::Door,
@@ -158,6 +153,12 @@ async fn replace(
         host.kill(process).await?;
     }
     wipe(host)?;
+    // A cluster that the next release has taken to another level takes in nobody who doesn't know it.
+    let next = hosts.next_release.as_ref().map(|next| next.coordinator.clone());
+    if let Some(next) = next.filter(|next| hosts.peers.iter().any(|peer| peer.program() == next)) {
+        hosts.named_mut(name)?.replace_program(&next)?;
+    }
+    let host = hosts.named(name)?;
     host.release()?;
     await_listening(host).await?;
     Ok(care::add_peer(door, host.grpc()).await.map_err(|status| status.message().to_owned()))

@@ -4,7 +4,9 @@ use rollcall_ident::{NodeId, ReleaseIdent, RolloutId, WallTime};
 
 use super::Transition;
 use super::step::REVOKED;
-use crate::state::{AlarmKey, HealthOverride, Hold, Node, PauseCause, Phase, Quarantine, StepFailure, Turn};
+use crate::state::{
+    AlarmKey, HealthOverride, Hold, Node, PauseCause, Phase, Quarantine, Rollout, RolloutStatus, StepFailure, Turn,
+};
 use crate::{Actor, Event, Rejection, Reply};
 
 impl Transition<'_> {
@@ -115,6 +117,11 @@ impl Transition<'_> {
             phase => {
                 let failure = StepFailure { phase, reason: REVOKED.to_owned(), detail, output: String::new() };
                 self.fail_step(rollout, id, failure);
+                // Whatever a failure does otherwise: nobody knows how this node is, and a person has to look.
+                let goes_on = |it: &Rollout| it.is_active() && it.status != RolloutStatus::Paused;
+                if self.state.rollouts.get(&rollout).is_some_and(goes_on) {
+                    self.pause_rollout(rollout, PauseCause::Operator);
+                }
             }
         }
         Ok(Reply::Done)
