@@ -185,7 +185,7 @@ impl Caller {
 
     async fn transfer(&mut self, peer: usize) -> Outcome {
         let moved = match self.member(peer).await {
-            Some(peer_id) => {
+            Some(v1::Peer { peer_id, .. }) => {
                 let call = |mut client: ClusterServiceClient<Channel>| async move {
                     client.transfer_leader(v1::TransferLeaderRequest { peer_id }).await.map(|_| ())
                 };
@@ -196,9 +196,11 @@ impl Caller {
         if moved { Outcome::Done(0) } else { Outcome::Unknown }
     }
 
-    /// The id under which a peer is a member; none: it is none, or nobody can tell.
-    async fn member(&mut self, peer: usize) -> Option<u64> {
-        let address = self.peer();
+    /// What the cluster says of a peer; none: it knows nothing of it, or nobody can tell.
+    async fn member(&mut self, peer: usize) -> Option<v1::Peer> {
+        // One that was removed may not have heard of it.
+        let own = self.peers[peer].clone();
+        let address = self.peer_but(&own);
         let status = async {
             let mut client = ClusterServiceClient::new(connect(&address).await?);
             client.status(v1::ClusterStatusRequest::default()).await
@@ -206,13 +208,13 @@ impl Caller {
         let status = timeout(CALL, status).await.ok()?.ok()?.into_inner();
         // A peer that belongs to no cluster knows of nobody but itself.
         (!status.cluster_id.is_empty()).then_some(())?;
-        status.peers.iter().find(|it| it.address == self.peers[peer]).map(|it| it.peer_id)
+        status.peers.into_iter().find(|it| it.address == self.peers[peer])
     }
 
-    /// Whether a peer is a member, asked until there is an answer.
+    /// Whether a peer has a vote, asked until there is an answer. One whose removal was cut off is still listed, without one.
     pub async fn is_member(&mut self, peer: usize) -> bool {
         for _ in 0..20 {
-            if self.member(peer).await.is_some() {
+            if self.member(peer).await.is_some_and(|it| it.voter) {
                 return true;
             }
             sleep(PAUSE).await;
@@ -222,7 +224,7 @@ impl Caller {
 
     /// Takes a peer out; whether that is certain.
     pub async fn remove_peer(&mut self, peer: usize) -> bool {
-        let Some(peer_id) = self.member(peer).await else { return false };
+        let Some(v1::Peer { peer_id, .. }) = self.member(peer).await else { return false };
         let call = |mut client: ClusterServiceClient<Channel>| async move {
             client.remove_peer(v1::RemovePeerRequest { peer_id, options: None }).await.map(|_| ())
         };
@@ -238,6 +240,16 @@ impl Caller {
         self.change_peers(&format!("adds p{}", peer + 1), &blank, call).await
     }
 
+    /// A peer to ask, any but this one.
+    fn peer_but(&mut self, but: &str) -> String {
+        loop {
+            let address = self.peer();
+            if address != *but {
+                return address;
+            }
+        }
+    }
+
     async fn change_peers<F>(
         &mut self,
         what: &str,
@@ -247,12 +259,7 @@ impl Caller {
     where
         F: Future<Output = Result<(), Status>>,
     {
-        let address = loop {
-            let address = self.peer();
-            if address != *but {
-                break address;
-            }
-        };
+        let address = self.peer_but(but);
         let changed = async { change(ClusterServiceClient::new(connect(&address).await?)).await };
         let changed = timeout(CHANGE, changed).await.map(|changed| changed.map_err(|status| reason(&status)));
         self.judge.note("op", format_args!("{what}: {changed:?}"));

@@ -2,7 +2,7 @@
 //! everything stands where it should.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -141,6 +141,8 @@ impl Operator {
     async fn complete_peers(&mut self) {
         for peer in 0..self.setup.peers {
             while !self.caller.is_member(peer).await {
+                // What a removal that was cut off has left.
+                self.caller.remove_peer(peer).await;
                 self.desk.emptied.borrow_mut().push(peer);
                 sleep(Duration::from_secs(3)).await;
                 let is_added = self.caller.add_peer(peer).await;
@@ -210,6 +212,7 @@ impl Operator {
 
     /// A rollout that moves is let be; one that stands still says why, and is helped.
     async fn end_what_is_open(&mut self) {
+        let mut resumed = BTreeSet::new();
         loop {
             let Some(rollout) = self.caller.rollout().await else { return };
             let waits =
@@ -230,7 +233,13 @@ impl Operator {
                     }
                 }
                 v1::RolloutStatus::Paused => {
-                    self.go_on(Verb::Resume, &rollout).await;
+                    // It got nowhere once more: what it waits for, such as a node that was left down by a step that somebody
+                    // skipped, only the way back brings up.
+                    let is_stuck = causes == "progress_deadline" && !resumed.insert(rollout.rollout_id.clone());
+                    let turned = is_stuck && matches!(self.go_on(Verb::Abort, &rollout).await, Outcome::Done(_));
+                    if !turned {
+                        self.go_on(Verb::Resume, &rollout).await;
+                    }
                 }
                 v1::RolloutStatus::AwaitingPromotion => {
                     self.go_on(Verb::Promote, &rollout).await;

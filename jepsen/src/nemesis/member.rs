@@ -31,6 +31,9 @@ pub async fn begin(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
     }
     let Some(host) = hosts.peers.choose(random) else { return Ok(Begun::Skipped("there is no peer".into())) };
     let name = host.name().to_owned();
+    if host.machine.ailment().is_ill() {
+        return Ok(Begun::Skipped(format!("the disk of {name} is ill")));
+    }
     let unwell = hosts.peers.iter().find_map(|peer| peer.living().err());
     if let Some(why) = unwell {
         return Ok(Begun::Skipped(format!("{why}: too few would be left")));
@@ -103,6 +106,9 @@ pub async fn rebuild_within(hosts: &mut Hosts, tries: usize) -> Result<String> {
 }
 
 async fn rebuild(hosts: &mut Hosts, name: &str, peer_id: u64, tries: usize) -> Result<Result<u64, String>> {
+    if hosts.named(name)?.machine.ailment().is_ill() {
+        return Ok(Err("its disk is ill".into()));
+    }
     // The others have to be there to agree to it.
     if let Some(why) = hosts.peers.iter().filter(|peer| peer.name() != name).find_map(|peer| peer.living().err()) {
         return Ok(Err(why));

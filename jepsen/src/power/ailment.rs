@@ -40,6 +40,11 @@ impl Ailment {
         self.illness.store(number, Ordering::SeqCst);
     }
 
+    /// Whether it is ill.
+    pub fn is_ill(&self) -> bool {
+        self.illness.load(Ordering::SeqCst) != 0
+    }
+
     /// How many calls it has refused in its life.
     pub fn refused_count(&self) -> u64 {
         self.refused_count.load(Ordering::SeqCst)
@@ -64,11 +69,11 @@ mod tests {
     #[test]
     fn a_full_disk_still_syncs_and_a_bad_one_does_nothing() {
         let ailment = Ailment::default();
-        assert_eq!(ailment.refuses(Call::Write), None);
+        assert_eq!((ailment.refuses(Call::Write), ailment.is_ill()), (None, false));
         ailment.set(Some(Illness::FullDisk));
         assert_eq!((ailment.refuses(Call::Create), ailment.refuses(Call::Sync)), (Some(Illness::FullDisk), None));
         ailment.set(Some(Illness::BadDisk));
-        assert_eq!(ailment.refuses(Call::Sync), Some(Illness::BadDisk));
+        assert_eq!((ailment.refuses(Call::Sync), ailment.is_ill()), (Some(Illness::BadDisk), true));
         ailment.set(None);
         assert_eq!((ailment.refuses(Call::Sync), ailment.refused_count()), (None, 2));
     }
