@@ -92,6 +92,24 @@ fn calls_by_key(history: &[Op]) -> BTreeMap<String, Vec<Call>> {
             _ => {}
         }
     }
+    // So does one without an answer whose own value was seen, and whatever that one changed, and so on.
+    let doubtful: Vec<(u64, u64)> = parsed
+        .iter()
+        .filter(|(pair, _)| pair.invoked.f == "cas" && pair.kind() == Kind::Info)
+        .filter_map(|(_, access)| access.from.zip(access.value))
+        .collect();
+    loop {
+        let before = seen.clone();
+        for (from, value) in &doubtful {
+            if let Some(at) = before.get(value) {
+                let first = seen.entry(*from).or_insert(u64::MAX);
+                *first = (*first).min(*at);
+            }
+        }
+        if seen == before {
+            break;
+        }
+    }
     let mut keys: BTreeMap<String, Vec<Call>> = BTreeMap::new();
     for (pair, access) in &parsed {
         let Some(value) = access.value else { continue };
@@ -238,6 +256,22 @@ mod tests {
         assert_eq!(judge([begun.clone(), read(1), read(1)].concat()), Outcome::Held);
         assert_eq!(judge([begun.clone(), read(1), read(2)].concat()), Outcome::Held);
         assert_eq!(judge([begun, read(2), read(1)].concat()), Outcome::Violated);
+    }
+
+    #[test]
+    fn a_change_that_was_seen_proves_the_unknown_write_that_it_changed() {
+        let value = |value: u64| json!({"key": "k", "value": value});
+        let change = |from: u64, new: u64| json!({"key": "k", "value": new, "from": from, "expected": 9});
+        let begun = [
+            whole(0, Kind::Ok, "write", value(1)),
+            whole(1, Kind::Info, "write", value(2)),
+            whole(2, Kind::Info, "cas", change(2, 3)),
+            whole(3, Kind::Info, "cas", change(3, 4)),
+        ]
+        .concat();
+        let read = |seen: u64| whole(4, Kind::Ok, "read", value(seen));
+        assert_eq!(judge([begun.clone(), read(1), read(4)].concat()), Outcome::Held);
+        assert_eq!(judge([begun, read(4), read(2)].concat()), Outcome::Violated);
     }
 
     #[test]
