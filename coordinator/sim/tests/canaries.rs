@@ -24,20 +24,13 @@ fn is_found(fault: &str, seeds: u64) {
 }
 
 /// Each fault with its test, and some three times as many seeds as it takes: a change of what seeds draw moves the first one.
-/// Those that are marked take minutes, and are looked for with `ROLLCALL_FULL=1` only.
 macro_rules! canaries {
-    ($($(#[$is_slow:ident])? $fault:ident within $seeds:literal),+ $(,)?) => {
+    ($($fault:ident within $seeds:literal),+ $(,)?) => {
         const ALL: &[&str] = &[$(stringify!($fault)),+];
 
         $(
             #[test]
             fn $fault() {
-                $(
-                    let $is_slow = std::env::var_os("ROLLCALL_FULL").is_none();
-                    if $is_slow {
-                        return;
-                    }
-                )?
                 is_found(stringify!($fault), $seeds);
             }
         )+
@@ -58,10 +51,8 @@ canaries! {
     pause_forgotten within 10,
     soak_goes_on within 15,
     departed_loses_token within 20,
-    #[is_slow]
-    no_fence within 60,
-    #[is_slow]
-    unsynced_mark within 60,
+    no_fence within 30,
+    unsynced_mark within 45,
 }
 
 #[test]

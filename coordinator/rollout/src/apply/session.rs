@@ -78,9 +78,13 @@ impl Transition<'_> {
         if let Some(owner) = self.state.node_names.get(&hello.name).filter(|owner| **owner != hello.node) {
             return Err(Rejection::NameTaken { name: hello.name.clone(), node: *owner, claimant: hello.node });
         }
+        // Whose agent is just being started again is there all the same: a copy that asks all the time doesn't get in between.
+        let is_there = |node: &Node| {
+            node.session().is_some() || self.state.deadlines.get(&DeadlineKey::StaleAfter(node.id)).is_some()
+        };
         match self.state.nodes.get(&hello.node) {
             // The same disk: its lock lets only one agent at a time work on it, so the other session is a dead one.
-            Some(node) if node.session().is_some() && node.identity_locus != hello.identity_locus => {
+            Some(node) if is_there(node) && node.identity_locus != hello.identity_locus => {
                 Err(Rejection::IdentityInUse {
                     node: node.id,
                     name: node.name.clone(),
