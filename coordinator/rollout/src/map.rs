@@ -7,6 +7,7 @@ use bincode::de::{BorrowDecode, BorrowDecoder, Decode, Decoder};
 use bincode::enc::{Encode, Encoder};
 use bincode::error::{DecodeError, EncodeError};
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 
 /// An ordered map whose clone shares everything; a change copies the path to it and the value, nothing else.
 ///
@@ -88,6 +89,21 @@ impl<K: Ord + Clone, V: Clone> Map<K, V> {
     /// The values, in the order of their keys.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.iter().map(|(_, value)| value)
+    }
+
+    /// The keys whose values differ in `newer`, with both values; what the two share isn't looked at.
+    pub(crate) fn changes<'a>(
+        &'a self,
+        newer: &'a Self,
+    ) -> impl Iterator<Item = (&'a K, Option<&'a V>, Option<&'a V>)> + use<'a, K, V>
+    where
+        V: PartialEq,
+    {
+        self.0.diff(&newer.0).map(|change| match change {
+            DiffItem::Add(key, new) => (key, None, Some(&**new)),
+            DiffItem::Update { old: (_, old), new: (key, new) } => (key, Some(&**old), Some(&**new)),
+            DiffItem::Remove(key, old) => (key, Some(&**old), None),
+        })
     }
 
     /// What lies in `range`, in the order of the keys.

@@ -9,10 +9,10 @@ mod support;
 
 use history::{NAMES, action, perform, settled_world, steer, world_with_group};
 use proptest::prelude::*;
-use rollcall_ident::Millis;
+use rollcall_ident::{Millis, Revision};
 use rollcall_rollout::{
     Amount, Command, GroupPatch, Health, HistoryRecord, Phase, PolicyPatch, Rollout, RolloutStatus, RolloutVerb, State,
-    Step, Subject, explain, plan, preview,
+    Step, Subject, explain, orders_changed, orders_for, plan, plan_ahead, preview,
 };
 use support::{group, release};
 
@@ -47,6 +47,15 @@ fn assert_proved(after: &State, rollout: &Rollout, step: &Step) {
     assert!(node.health_of(service).is_good(on_warning), "{} {} succeeded {}", rollout.id, step.node, service.health);
 }
 
+/// Whoever isn't named as ordered anew has the orders that it had.
+fn assert_others_are_ordered_as_before(before: &State, after: &State) {
+    let changed = orders_changed(before, after);
+    for node in after.nodes().keys().filter(|node| !changed.contains(node)) {
+        let (was, is) = (orders_for(before, *node).unwrap(), orders_for(after, *node).unwrap());
+        assert_eq!((was.groups, was.highest_fence), (is.groups, is.highest_fence), "{node} is ordered anew");
+    }
+}
+
 /// The audit chain goes on by the record of each entry that did something, and by nothing else (I-18).
 fn assert_chained(before: &State, record: &HistoryRecord, after: &State) {
     let expected = match record.events.as_slice() {
@@ -73,6 +82,14 @@ fn assert_within_budget(before: &State, after: &State, max_unavailable: usize) {
     }
 }
 
+/// A choice, whatever it was based on.
+fn without_basis(mut chosen: Command) -> Command {
+    if let Command::GrantToken { based_on, .. } = &mut chosen {
+        *based_on = Revision::default();
+    }
+    chosen
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
@@ -92,6 +109,7 @@ proptest! {
                 assert_lawful(&before, &state);
                 assert_within_budget(&before, &state, limits.1 as usize);
                 assert_chained(&before, &applied.record, &state);
+                assert_others_are_ordered_as_before(&before, &state);
                 if applied.outcome.is_err() {
                     prop_assert_eq!(before.rollouts().len(), state.rollouts().len());
                 }
@@ -112,6 +130,18 @@ proptest! {
         actions.iter().for_each(|action| perform(&mut world, action));
         world.plan();
         prop_assert_eq!(plan(&world.state), Vec::new());
+    }
+
+    /// What is planned at once is what would be planned one after the other.
+    #[test]
+    fn planning_ahead_is_planning_step_by_step(actions in prop::collection::vec(action(), 1..80)) {
+        let mut world = settled_world(3, 3);
+        actions.iter().for_each(|action| perform(&mut world, action));
+        for chosen in plan_ahead(&world.state) {
+            let next = plan(&world.state).into_iter().map(without_basis).next();
+            prop_assert_eq!(next, Some(without_basis(chosen.clone())));
+            prop_assert!(world.propose(chosen).outcome.is_ok());
+        }
     }
 
     /// `explain` has something to say of every node, rollout and group in every state.

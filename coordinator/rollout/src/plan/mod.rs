@@ -1,12 +1,14 @@
 //! The planner: what the leader should propose now. It runs on the leader only, looks at the state only, and chooses;
 //! `apply` checks what it chose. Planning again once its proposals are applied changes nothing.
 
+mod ahead;
 mod preview;
 
 use std::collections::BTreeSet;
 
 use rollcall_ident::PeerId;
 
+pub use ahead::{AHEAD, plan_ahead};
 pub use preview::{PlannedRound, PlannedStep, Preview, WindowFit, preview};
 
 use crate::gate::{Candidate, may_be_granted};

@@ -98,7 +98,7 @@ pub fn preview(state: &State, group: &GroupName, target: &ReleaseIdent) -> Resul
     Ok(preview)
 }
 
-fn propose(state: &mut State, command: Command) -> Result<(), Rejection> {
+pub(super) fn propose(state: &mut State, command: Command) -> Result<(), Rejection> {
     let proposal =
         Proposal { actor: Actor::coordinator(), reason: None, request_id: None, expected_revision: None, command };
     let revision = Revision(state.revision.0 + 1);

@@ -1,10 +1,11 @@
-//! Orders: after each applied revision, derives what the hosted nodes should do and pushes what is new; ends sessions
-//! that the log has ended, and has those closed in the log whose streams are gone.
+//! Orders: after each applied revision, derives what the hosted nodes that it touched should do and pushes what is new;
+//! ends sessions that the log has ended, and has those closed in the log whose streams are gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rollcall_ident::{NodeId, PeerId, SessionEpoch};
-use rollcall_rollout::{State, orders_for};
+use rollcall_rollout::{State, orders_changed, orders_for, sessions_opened};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -29,33 +30,36 @@ impl Dispatcher {
     /// Looks at each applied state, for as long as the peer runs.
     pub async fn run(self, mut applied: StateWatch, stopping: CancellationToken) {
         let mut view = applied.current();
+        let mut unhosted: BTreeSet<_> = view.state.sessions_of(self.me).collect();
+        let all = self.registry.lock().hosted.keys().copied().collect();
+        self.look(&view, &all, &mut unhosted);
         loop {
-            self.look(&view);
             let next = tokio::select! {
                 next = applied.changed() => next,
                 () = stopping.cancelled() => None,
             };
-            match next {
-                Some(next) => view = next,
-                None => return,
-            }
+            let Some(next) = next else { return };
+            unhosted.extend(sessions_opened(&view.state, &next.state, self.me));
+            self.look(&next, &orders_changed(&view.state, &next.state), &mut unhosted);
+            view = next;
         }
     }
 
-    /// Looks at all hosted nodes. What follows is for one node each: once the state machine says which nodes an entry
-    /// has touched, only those need a look.
-    fn look(&self, view: &View) {
+    /// Looks at `nodes`, and at the sessions that the log says are here and that weren't seen to be so yet.
+    fn look(&self, view: &View, nodes: &BTreeSet<NodeId>, unhosted: &mut BTreeSet<(SessionEpoch, NodeId)>) {
         let mut inner = self.registry.lock();
-        let nodes: Vec<NodeId> = inner.hosted.keys().copied().collect();
         for node in nodes {
-            look_at(&mut inner, self.me, view, node);
+            look_at(&mut inner, self.me, view, *node);
         }
-        for (epoch, node) in view.state.sessions_of(self.me) {
-            if is_orphan(&inner, node, epoch) {
+        unhosted.retain(|(epoch, node)| match whereabouts(&inner, *node, *epoch) {
+            Whereabouts::Opening => ended_by(&view.state, self.me, *node, *epoch).is_none(),
+            Whereabouts::Here => false,
+            Whereabouts::Gone => {
                 // When it was heard of last isn't known; counting from now makes its deadlines late, never early.
-                self.closer.close(node, epoch, Instant::now());
+                self.closer.close(*node, *epoch, Instant::now());
+                false
             }
-        }
+        });
     }
 
     /// Looks at one node: its session has just begun.
@@ -66,10 +70,12 @@ impl Dispatcher {
 
 fn look_at(inner: &mut Inner, me: PeerId, view: &View, node: NodeId) {
     let Some(hosted) = inner.hosted.get_mut(&node) else { return };
-    if view.revision.0 < hosted.epoch.0 {
-        // This peer hasn't applied its beginning yet.
+    // Its beginning may not be applied here yet; and who looks when it has begun may be overtaken by who looks at what
+    // is applied next.
+    if view.revision.0 < hosted.epoch.0 || view.revision < hosted.looked_at {
         return;
     }
+    hosted.looked_at = view.revision;
     match ended_by(&view.state, me, node, hosted.epoch) {
         None => push(hosted, &view.state, node),
         Some(ended_by) => {
@@ -98,7 +104,20 @@ fn push(hosted: &mut Hosted, state: &State, node: NodeId) {
     hosted.last = Some(orders.groups);
 }
 
-fn is_orphan(inner: &Inner, node: NodeId, epoch: SessionEpoch) -> bool {
-    let is_hosted = inner.hosted.get(&node).is_some_and(|hosted| hosted.epoch == epoch);
-    !is_hosted && !inner.opening.contains_key(&node)
+/// Where the stream of a session is that the log says is here.
+enum Whereabouts {
+    Here,
+    /// Its hello is on its way to the log, or was the last that was known of it.
+    Opening,
+    Gone,
+}
+
+fn whereabouts(inner: &Inner, node: NodeId, epoch: SessionEpoch) -> Whereabouts {
+    if inner.hosted.get(&node).is_some_and(|hosted| hosted.epoch == epoch) {
+        Whereabouts::Here
+    } else if inner.opening.contains_key(&node) {
+        Whereabouts::Opening
+    } else {
+        Whereabouts::Gone
+    }
 }

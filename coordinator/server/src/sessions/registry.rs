@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rollcall_ident::{NodeId, SessionEpoch};
+use rollcall_ident::{NodeId, Revision, SessionEpoch};
 use rollcall_proto::v1;
 use rollcall_rollout::GroupOrders;
 use tokio::sync::{oneshot, watch};
@@ -24,6 +24,8 @@ pub(super) struct Hosted {
     pub orders: watch::Sender<Option<v1::Orders>>,
     /// What it was ordered last.
     pub last: Option<Vec<GroupOrders>>,
+    /// Up to which revision its orders are those of the log.
+    pub looked_at: Revision,
     /// Ends it.
     pub end: oneshot::Sender<EndedBy>,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rollcall_ident::{ClusterId, NodeId, SessionEpoch};
+use rollcall_ident::{ClusterId, NodeId, Revision, SessionEpoch};
 use rollcall_proto::v1;
 use rollcall_proto::v1::{agent_message, peer_message};
 use rollcall_rollout::{Command, Hello, Proposal, Rejection, Reply};
@@ -117,7 +117,7 @@ async fn open(
     let _opening = registry.opening(node);
     let epoch = open_in_log(&hub, greeting.hello).await?;
     let (end, ended) = oneshot::channel();
-    registry.host(node, Hosted { epoch, orders, last: None, end });
+    registry.host(node, Hosted { epoch, orders, last: None, looked_at: Revision(0), end });
     Ok(Session { hub, node, epoch, ended })
 }
 

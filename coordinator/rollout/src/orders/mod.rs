@@ -1,12 +1,15 @@
 //! Orders: what a node should be doing now, derived from the state. Nothing is fired, so a new leader or another host
 //! has nothing to recover.
 
+mod changes;
+
 use std::sync::Arc;
 
 use rollcall_ident::{Digest, Fence, GroupName, NodeId, PackageName, ReleaseIdent, Revision, RolloutId};
 
 use crate::state::{Phase, Rollout, RolloutKind, Step, Turn, Way};
 use crate::{State, WarningPolicy};
+pub use changes::{orders_changed, sessions_opened};
 
 /// All that a node should be doing now.
 #[derive(Debug, Clone, PartialEq, Eq)]
