@@ -61,8 +61,8 @@ fn control(history: &[Op], records: &[Record], log: &[Logged]) -> Verdict {
             format!("{hook} on {node} under fence {fence}, granted behind the {verb} of {} at {from}", halt.rollout)
         }));
     }
-    if halts == 0 {
-        return Verdict::unknown(CONTROL, "nothing was paused or stopped");
+    if halts == 0 || log.is_empty() {
+        return Verdict::unknown(CONTROL, "nothing was paused or stopped, or the log wasn't read");
     }
     Verdict::from_violations(CONTROL, format!("{halts} pauses, revocations and stops"), &violations)
 }
@@ -152,8 +152,10 @@ mod tests {
         let resumed =
             Logged { revision: 20, rollout: "r1".into(), kinds: vec!["rollout_resumed".into()], ..Logged::default() };
         let judge = |fence, log: &[Logged]| check(&paused, &begin(fence), log)[0].outcome;
-        assert_eq!(judge(9, &[]), Outcome::Held, "it was granted before");
-        assert_eq!(judge(11, &[]), Outcome::Violated);
+        let other = [Logged { revision: 20, rollout: "r0".into(), ..resumed.clone() }];
+        assert_eq!(judge(9, &other), Outcome::Held, "it was granted before");
+        assert_eq!(judge(11, &other), Outcome::Violated);
+        assert_eq!(judge(11, &[]), Outcome::Unknown, "who let it go on stands in the log");
         assert_eq!(judge(21, std::slice::from_ref(&resumed)), Outcome::Held);
         assert_eq!(judge(11, std::slice::from_ref(&resumed)), Outcome::Violated);
         let stopped = history(&[("stop", 10, "stopped")]);

@@ -22,7 +22,7 @@ const SAYS_WITHIN: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub struct Flipped {
     host: String,
-    peer_id: Option<u64>,
+    peer_id: u64,
     place: String,
 }
 
@@ -39,7 +39,14 @@ pub async fn begin(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
         Ok(process) => process,
         Err(why) => return Ok(Begun::Skipped(why)),
     };
-    let peer_id = hosts.peer_id_of(&name);
+    // Whoever won't start afterwards has to be taken out by it.
+    let Some(peer_id) = hosts.peer_id_of(&name) else {
+        return Ok(Begun::Skipped(format!("nobody knows the id of {name}")));
+    };
+    // Without the others it couldn't be.
+    if let Some(why) = hosts.peers.iter().find_map(|peer| peer.living().err()) {
+        return Ok(Begun::Skipped(format!("{why}: there would be no quorum")));
+    }
     host.hold()?;
     host.kill(process).await?;
     let files = files_below(host.data());
@@ -75,8 +82,7 @@ impl Flipped {
     }
 
     async fn rebuild(&self, hosts: &mut Hosts) -> Result<String> {
-        let Some(peer_id) = self.peer_id else { return Ok("nobody knows its id".into()) };
-        hosts.to_rebuild.push((self.host.clone(), peer_id));
+        hosts.to_rebuild.push((self.host.clone(), self.peer_id));
         member::rebuild_all(hosts).await
     }
 }
