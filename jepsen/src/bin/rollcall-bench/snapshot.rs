@@ -61,9 +61,13 @@ pub async fn measure(quick: bool) -> Result<Findings> {
         within.count(),
         without.count()
     );
-    let p50 = Row::new("P7.snapshot.p50", "the same, p50", within.percentile_ms(50.0), "ms")
-        .beside(without.percentile_ms(50.0));
-    let rows = vec![row.beside(without.percentile_ms(100.0)).at_most(50.0).note(note), p50];
+    let p50 = Row::new("P7.snapshot.p50", "the same, p50", within.percentile_ms(50.0), "ms");
+    let (mut row, mut p50) = (row.at_most(50.0).note(note), p50);
+    // On a fast disk one snapshot follows the other.
+    if without.count() > 0 {
+        (row, p50) = (row.beside(without.percentile_ms(100.0)), p50.beside(without.percentile_ms(50.0)));
+    }
+    let rows = vec![row, p50];
     Ok(Findings { rows, charts: Vec::new() })
 }
 
@@ -88,8 +92,7 @@ async fn write_through_snapshots(address: &str, api: &Api) -> Result<(Vec<(Insta
     }
     drop(tell);
     let (began, mut taken, mut latest) = (Instant::now(), Vec::new(), None);
-    // A while after the last one, so that there are writes without any.
-    while taken.len() < SNAPSHOTS || taken.last().is_some_and(|at: &Instant| at.elapsed() < WINDOW / 2) {
+    while taken.len() < SNAPSHOTS {
         if began.elapsed() > TAKEN_WITHIN {
             bail!("{} snapshots within {TAKEN_WITHIN:?}", taken.len());
         }
