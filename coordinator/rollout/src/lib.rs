@@ -51,7 +51,7 @@ pub use level::{LEVEL, TooOld, check_level, first_of_level, next_level};
 pub use log_entry::{Actor, LogEntry, Proposal, Stamp};
 pub use map::Map;
 pub use orders::{Go, GroupOrders, Orders, PrefetchOrder, StepOrder, orders_changed, orders_for, sessions_opened};
-pub use plan::{AHEAD, PlannedRound, PlannedStep, Preview, WindowFit, next_leaders, plan, plan_ahead, preview};
+pub use plan::{PlannedRound, PlannedStep, Preview, WindowFit, next_leaders, plan, plan_ahead, preview};
 #[cfg(feature = "planted-faults")]
 pub use planted::plant;
 pub use planted::{Planted, is_planted};

@@ -3,33 +3,37 @@
 use crate::{Command, State};
 
 use super::plan;
+use super::preview::propose;
 
 /// BOUND: choices on their way together. A commit takes some milliseconds, so that this is thousands of steps a second;
 /// what the cluster hears meanwhile may make the last of them wrong, and they are refused.
-pub const AHEAD: usize = 64;
+const AHEAD: usize = 64;
 
 /// What to propose now, in this order: each was chosen on a copy of the state in which those before it are applied.
 /// Empty where [`plan`] chooses nothing.
 #[must_use]
 pub fn plan_ahead(state: &State) -> Vec<Command> {
     let (mut ahead, mut chosen) = (state.clone(), Vec::new());
-    while chosen.len() < AHEAD {
+    loop {
         let wanted = plan(&ahead);
-        let may_go_on = !wanted.is_empty() && wanted.iter().all(|it| matches!(it, Command::GrantToken { .. }));
+        // A rollout that starts is known by the revision that it will have in the log.
+        let is_last = !wanted.iter().all(|command| matches!(command, Command::GrantToken { .. })) || wanted.is_empty();
         for command in wanted {
-            // A defect, where it is refused: it is for the log to say so.
-            let is_taken = super::preview::propose(&mut ahead, command.clone()).is_ok();
+            let is_refused = propose(&mut ahead, command.clone()).is_err();
+            // What one group gets can be what another one has to wait for.
+            if chosen.len() == AHEAD || (is_refused && !chosen.is_empty()) {
+                return chosen;
+            }
             chosen.push(as_of(state, command));
-            if !is_taken {
+            if is_refused {
+                // A defect: it is for the log to say so.
                 return chosen;
             }
         }
-        // A rollout that starts is known by the revision that it will have in the log.
-        if !may_go_on {
-            break;
+        if is_last {
+            return chosen;
         }
     }
-    chosen
 }
 
 fn as_of(state: &State, command: Command) -> Command {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use rollcall_ident::PeerId;
 
-pub use ahead::{AHEAD, plan_ahead};
+pub use ahead::plan_ahead;
 pub use preview::{PlannedRound, PlannedStep, Preview, WindowFit, preview};
 
 use crate::gate::{Candidate, may_be_granted};
