@@ -8,8 +8,11 @@ mod support;
 
 use history::{Action, NAMES, action, perform, settled_world};
 use proptest::prelude::*;
-use rollcall_ident::{NodeId, PeerId};
-use rollcall_rollout::{Command, Node, PeerFacts, PeerStanding, Phase, Reply, RolloutStatus, State};
+use rollcall_ident::{GroupName, Millis, NodeId, PeerId};
+use rollcall_rollout::{
+    Command, GroupPatch, Node, PeerFacts, PeerStanding, Phase, PolicyPatch, Reply, RolloutStatus, State, plan,
+    plan_ahead,
+};
 use support::{World, release};
 
 /// What may happen, with what may happen to peers.
@@ -76,6 +79,46 @@ fn assert_quorum_kept(before: &State, after: &State, machines: &[(NodeId, PeerId
         assert!(machines.iter().filter(stays).count() >= 2, "peer {own} went down, and the others are no majority");
         assert_ne!(after.leader(), Some(*own), "the leader's machine went down");
     }
+}
+
+/// Both groups may have the next machine of a peer, and only one of them gets it: the other isn't proposed in vain.
+#[test]
+fn what_one_group_gets_is_what_another_waits_for() {
+    let (mut world, _) = world_with_peers();
+    let other: GroupName = "cache.default".parse().unwrap();
+    let patch = GroupPatch {
+        name: other.clone(),
+        package: Some("acme/redis".parse().unwrap()),
+        channel: None,
+        update_condition: None,
+        policy: PolicyPatch::default(),
+        config: None,
+        windows: None,
+    };
+    world.propose(Command::ApplyGroup { patch }).outcome.unwrap();
+    world.disconnect("c", Millis(0)).outcome.unwrap();
+    world.configure("c", &other, true);
+    world.connect("c").outcome.unwrap();
+    world.within(&other, |world| world.start("1").outcome.unwrap());
+    world.within(&other, |world| world.prefetch("c"));
+    world.start("2").outcome.unwrap();
+    for name in NAMES {
+        world.prefetch(name);
+    }
+    let nodes = |commands: Vec<Command>| -> Vec<NodeId> {
+        let granted = commands.into_iter().map(|command| match command {
+            Command::GrantToken { node, .. } => node,
+            other => panic!("{other:?}"),
+        });
+        granted.collect()
+    };
+    assert_eq!(nodes(plan(&world.state)), [world.id("c"), world.id("b")], "each alone may");
+    let ahead = plan_ahead(&world.state);
+    assert_eq!(nodes(ahead.clone()), [world.id("c")]);
+    for command in ahead {
+        world.propose(command).outcome.unwrap();
+    }
+    assert_eq!(plan(&world.state), [], "whose turn it is waits for the quorum guard");
 }
 
 proptest! {
