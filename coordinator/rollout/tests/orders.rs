@@ -7,7 +7,7 @@ mod script;
 mod support;
 
 use rollcall_ident::{Fence, Millis};
-use rollcall_rollout::{Command, Go, RolloutVerb, StepEvent, orders_for};
+use rollcall_rollout::{Command, Go, GroupPatch, PolicyPatch, RolloutVerb, StepEvent, orders_changed, orders_for};
 use support::World;
 
 /// A group of one node, which has the token of its first rollout.
@@ -60,4 +60,16 @@ fn a_fence_is_known_once_the_node_has_reported_under_it() {
     world.disconnect("a", Millis::from_secs(1)).outcome.unwrap();
     world.connect("a").outcome.unwrap();
     assert_eq!(known(&world), granted);
+}
+
+#[test]
+fn a_policy_that_agents_follow_orders_all_members_anew() {
+    let mut world = granted();
+    let before = world.state.clone();
+    let policy = PolicyPatch { success_threshold: Some(7), ..PolicyPatch::default() };
+    let (name, update_condition, config, windows) = (support::group(), None, None, None);
+    let patch = GroupPatch { name, package: None, channel: None, update_condition, policy, config, windows };
+    world.propose(Command::ApplyGroup { patch }).outcome.unwrap();
+    assert_eq!(world.orders("a").unwrap().success_threshold, 7);
+    assert!(orders_changed(&before, &world.state).contains(&world.id("a")));
 }
