@@ -98,7 +98,7 @@ impl Transition<'_> {
 
     /// A step past B that nobody wants to end where it leads: the rollout was superseded or goes back. Where the target
     /// isn't installed yet, the agent turns at the next boundary; a process that starts is let start; a verification
-    /// ends at once.
+    /// ends at once, where its machine is there.
     pub(super) fn end_unwanted(&mut self, id: RolloutId, node: NodeId) {
         let Some(rollout) = self.state.rollouts.get(&id) else { return };
         let (reason, detail) = if rollout.going_back.is_some() {
@@ -112,6 +112,8 @@ impl Transition<'_> {
             Phase::Stopping | Phase::Installing | Phase::Rebooting => {
                 self.turn(id, node, Turn::Fail { reason, detail })
             }
+            // INVARIANT I-07: a machine that is away keeps its token, and ends it once it is back.
+            Phase::Verifying if !self.is_connected(node) => {}
             // One that was told to finish has its last hook to run: it says when it is through.
             Phase::Verifying if !step.is_soaked && (!step.is_finishing || step.timings.is_some()) => {
                 self.end_unproved(id, node, reason, detail);

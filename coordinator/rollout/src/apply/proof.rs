@@ -25,8 +25,8 @@ impl Transition<'_> {
             (false, Some(_)) if !is_planted(Planted::SoakGoesOn) => {
                 self.step_mut(id, node).healthy_since = None;
                 self.state.deadlines.clear(&key);
-                let is_away = self.state.nodes.get(&node).is_none_or(|node| node.session().is_none());
-                let detail = if is_away { "it is away".to_owned() } else { self.health_detail(id, node) };
+                let detail =
+                    if self.is_connected(node) { self.health_detail(id, node) } else { "it is away".to_owned() };
                 self.lose_soak(id, node, detail);
             }
             (true, Some(_)) | (false, _) => {}
@@ -79,7 +79,7 @@ impl Transition<'_> {
         self.touch(&group);
         self.emit(Event::StepSoakLost { rollout: id, group, node, name, detail });
         // INVARIANT I-07: a machine that is away keeps its token, and has its time once it is back.
-        if self.state.nodes.get(&node).is_some_and(|node| node.session().is_some()) {
+        if self.is_connected(node) {
             let at = self.clock() + self.policy_of(id).healthy_deadline;
             self.state.deadlines.set(DeadlineKey::HealthyDeadline(id, node), at);
             if self.is_unwanted(id, node) {

@@ -154,10 +154,21 @@ impl Transition<'_> {
             rollout.progress_at = now;
         }
         let step = self.step(rollout, id);
-        if step.phase == Phase::Verifying && !step.is_soaked {
+        if step.phase != Phase::Verifying {
+            return;
+        }
+        if !step.is_soaked {
             let at = self.clock() + self.policy_of(rollout).healthy_deadline;
             self.state.deadlines.set(DeadlineKey::HealthyDeadline(rollout, id), at);
         }
+        if self.is_unwanted(rollout, id) {
+            self.end_unwanted(rollout, id);
+        }
+    }
+
+    /// Whether the node has a session.
+    pub(super) fn is_connected(&self, id: NodeId) -> bool {
+        self.state.nodes.get(&id).is_some_and(|node| node.session().is_some())
     }
 
     pub(super) fn close_session(
