@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rollcall_ident::Revision;
 use rollcall_rollout::{ChainedRecord, State};
 use rollcall_steps::Hook;
 
@@ -59,6 +60,8 @@ struct Inner {
     states: States,
     pledges: Pledges,
     trail: Trail,
+    /// Up to where the trace tells what the log says.
+    told: Revision,
     leader: Option<String>,
     counts: BTreeMap<&'static str, u64>,
 }
@@ -75,6 +78,7 @@ impl Judge {
             states: States::default(),
             pledges: Pledges::default(),
             trail: Trail::new(limits),
+            told: Revision(0),
             leader: None,
             counts: BTreeMap::new(),
         };
@@ -181,7 +185,15 @@ impl Judge {
     /// A peer's history holds this record.
     pub fn recorded(&self, peer: &str, record: &ChainedRecord) {
         let found = {
-            let Inner { pledges, trail, witness, .. } = &mut *self.lock();
+            let Inner { at_ms, trace, told, pledges, trail, witness, .. } = &mut *self.lock();
+            let revision = record.record.revision;
+            if *told < revision {
+                *told = revision;
+                let actor = &record.record.actor.0;
+                for event in &record.record.events {
+                    trace.note(*at_ms, "log", format_args!("{revision} {actor}: {event}"));
+                }
+            }
             let mut found = trail.shown(record, witness);
             trail.take_given_back().into_iter().for_each(|fence| witness.given_back(fence));
             found.extend(pledges.recorded(peer, record));
