@@ -170,8 +170,9 @@ async fn replace(
     Ok(care::add_peer(door, host.grpc()).await.map_err(|status| status.message().to_owned()))
 }
 
-/// Empties the data folder.
+/// Empties the data folder, as if there were another disk: a well one.
 fn wipe(host: &Host) -> Result<()> {
+    host.machine.ailment().set(None);
     std::fs::remove_dir_all(host.data())?;
     std::fs::create_dir(host.data())?;
     let folder = std::fs::File::open(host.data())?;

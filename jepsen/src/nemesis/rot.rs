@@ -39,6 +39,9 @@ pub async fn begin(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
         Ok(process) => process,
         Err(why) => return Ok(Begun::Skipped(why)),
     };
+    if host.machine.ailment().is_ill() {
+        return Ok(Begun::Skipped(format!("the disk of {name} takes nothing, not even a flipped bit")));
+    }
     // Whoever won't start afterwards has to be taken out by it.
     let Some(peer_id) = hosts.peer_id_of(&name) else {
         return Ok(Begun::Skipped(format!("nobody knows the id of {name}")));
