@@ -17,4 +17,4 @@ pub use error::FetchError;
 pub use manifest::{HookSettings, Manifest, StopSignal};
 pub use release::{HookConfig, Release};
 pub use source::{Found, Source};
-pub use store::PackageStore;
+pub use store::{PackageStore, TakenOut};

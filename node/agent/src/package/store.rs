@@ -1,6 +1,7 @@
 //! Releases on this node's disk: `pkgs/origin/name/version/release`, each whole and checked.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rollcall_ident::{Digest, ReleaseIdent};
@@ -150,15 +151,37 @@ impl PackageStore {
         releases
     }
 
-    /// Removes a release.
+    /// Takes a release out of the store; its files are deleted with what this returns. One that isn't there, as an agent
+    /// died after it had taken it out, is out.
+    ///
+    /// # Errors
+    /// [`DiskError`]: it is still there.
+    pub fn take_out(&self, ident: &ReleaseIdent) -> Result<TakenOut, DiskError> {
+        let folder = self.folder(ident);
+        let doomed = self.new_folder().join(uuid::Uuid::new_v4().to_string());
+        match fs::rename(&folder, &doomed) {
+            Ok(()) => Ok(TakenOut(Some(doomed))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TakenOut(None)),
+            Err(error) => Err(DiskError::new("remove", &folder)(error)),
+        }
+    }
+}
+
+/// The files of a release that is in the store no more. What nobody deletes is deleted when the store is opened.
+#[derive(Debug)]
+#[must_use]
+pub struct TakenOut(Option<PathBuf>);
+
+impl TakenOut {
+    /// Deletes them. Blocks, for as long as many files take.
     ///
     /// # Errors
     /// [`DiskError`]
-    pub fn remove(&self, ident: &ReleaseIdent) -> Result<(), DiskError> {
-        let folder = self.folder(ident);
-        let doomed = self.new_folder().join(uuid::Uuid::new_v4().to_string());
-        fs::rename(&folder, &doomed).map_err(DiskError::new("remove", &folder))?;
-        fs::remove_dir_all(&doomed).map_err(DiskError::new("remove", &doomed))
+    pub fn delete(self) -> Result<(), DiskError> {
+        match self.0 {
+            Some(doomed) => fs::remove_dir_all(&doomed).map_err(DiskError::new("remove", &doomed)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -166,5 +189,28 @@ fn check_digest(ident: &ReleaseIdent, expected: Option<Digest>, found: Digest) -
     match expected {
         Some(expected) if expected != found => Err(FetchError::DigestDiffers { ident: ident.clone(), expected, found }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_that_is_taken_out_is_out_whenever_its_files_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = PackageStore::open(folder.path()).unwrap();
+        let ident: ReleaseIdent = "acme/app/1.0/20260101000000".parse().unwrap();
+        fs::create_dir_all(store.folder(&ident).join("hooks")).unwrap();
+        let left = || fs::read_dir(store.new_folder()).unwrap().count();
+
+        let taken_out = store.take_out(&ident).unwrap();
+        assert!(matches!(store.load(&ident), Err(FetchError::NotFound { .. })));
+        assert_eq!(left(), 1);
+        // The agent dies here, does it once more, and has the store opened between.
+        store.take_out(&ident).unwrap().delete().unwrap();
+        PackageStore::open(folder.path()).unwrap();
+        assert_eq!(left(), 0);
+        drop(taken_out);
     }
 }

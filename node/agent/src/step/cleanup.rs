@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use rollcall_ident::ReleaseIdent;
 use rollcall_steps::{Event, Hook};
+use tokio::task::spawn_blocking;
 
 use super::engine::{Engine, lock};
 use crate::disk::JournalError;
@@ -22,9 +23,16 @@ impl Engine {
                     tracing::warn!(group = %self.context.group, %release, exit = %end.exit, "uninstall failed");
                 }
             }
-            if let Err(error) = self.context.store.remove(&release) {
-                tracing::warn!(group = %self.context.group, %release, %error, "an old release stays");
-                continue;
+            let taken_out = match self.context.store.take_out(&release) {
+                Ok(taken_out) => taken_out,
+                Err(error) => {
+                    tracing::warn!(group = %self.context.group, %release, %error, "an old release stays");
+                    continue;
+                }
+            };
+            // That the step has ended is on its way meanwhile: the next node waits for it.
+            if let Ok(Err(error)) = spawn_blocking(move || taken_out.delete()).await {
+                tracing::warn!(group = %self.context.group, %release, %error, "files of it stay until the next start");
             }
             tracing::info!(group = %self.context.group, %release, "an old release was removed");
             self.append(&[Event::ReleaseRemoved { release }]).await?;
