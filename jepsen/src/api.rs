@@ -19,8 +19,15 @@ const CALL_WITHIN: Duration = Duration::from_secs(5);
 /// BOUND: all tries of one call: a change of leader takes some seconds.
 const TRIES_WITHIN: Duration = Duration::from_secs(30);
 
+/// BOUND: an answer: a rollout comes with all of its steps.
+const LARGEST_ANSWER: usize = 64 << 20;
+
 /// BOUND: states that nobody has looked at yet; the watcher waits then.
 const WATCH_QUEUE: usize = 64;
+
+fn rollouts(channel: Channel) -> RolloutServiceClient<Channel> {
+    RolloutServiceClient::new(channel).max_decoding_message_size(LARGEST_ANSWER)
+}
 
 /// A client of all peers.
 #[derive(Debug, Clone)]
@@ -52,7 +59,7 @@ impl Api {
             group: if rollout_id.is_empty() { group.to_owned() } else { String::new() },
             options: None,
         };
-        self.call(async |channel| RolloutServiceClient::new(channel).get(within(request.clone())).await).await
+        self.call(async |channel| rollouts(channel).get(within(request.clone())).await).await
     }
 
     /// Makes a cluster of the first peer and `others`.
@@ -88,7 +95,7 @@ impl Api {
             options: Some(v1::WriteOptions { request_id: request_id.to_owned(), ..Default::default() }),
         };
         let answer: v1::StartRolloutResponse =
-            self.call(async |channel| RolloutServiceClient::new(channel).start(within(request.clone())).await).await?;
+            self.call(async |channel| rollouts(channel).start(within(request.clone())).await).await?;
         answer.rollout.context("the answer to a start has no rollout")
     }
 
@@ -96,7 +103,7 @@ impl Api {
     pub async fn resume_rollout(&self, rollout_id: &str) -> Result<u64> {
         let request = v1::RolloutVerbRequest { rollout_id: rollout_id.to_owned(), ..Default::default() };
         let answer: v1::RolloutVerbResponse =
-            self.call(async |channel| RolloutServiceClient::new(channel).resume(within(request.clone())).await).await?;
+            self.call(async |channel| rollouts(channel).resume(within(request.clone())).await).await?;
         Ok(answer.revision)
     }
 
@@ -178,7 +185,7 @@ async fn follow(api: Api, rollout_id: String, sender: mpsc::Sender<v1::GetRollou
     let mut revision = 0;
     for channel in api.channels.iter().cycle() {
         let request = v1::WatchRolloutRequest { rollout_id: rollout_id.clone(), group: String::new() };
-        let opened = RolloutServiceClient::new(channel.clone()).watch(request).await;
+        let opened = rollouts(channel.clone()).watch(request).await;
         if let Ok(stream) = opened {
             let mut stream = stream.into_inner();
             while let Ok(Some(state)) = stream.message().await {

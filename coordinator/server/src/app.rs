@@ -31,7 +31,7 @@ use crate::leader;
 use crate::metrics::Metrics;
 use crate::raft::{Consensus, Peer, PeerConfig, StartError};
 use crate::services::{
-    Agents, Api, Channels, ClusterClock, Clusters, Events, Groups, MAX_EVENTS_BYTES, MAX_MESSAGE_BYTES, Nodes,
+    Agents, Api, Channels, ClusterClock, Clusters, Events, Groups, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, Nodes,
     Rollouts, Tokens, Windows, report_health,
 };
 use crate::sessions::Sessions;
@@ -261,7 +261,7 @@ async fn once_running(
 fn services(peer: &Peer, api: &Api, sessions: &Sessions) -> Result<Router, AppError> {
     macro_rules! limited {
         ($service:expr) => {
-            $service.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
+            $service.max_decoding_message_size(MAX_REQUEST_BYTES).max_encoding_message_size(MAX_ANSWER_BYTES)
         };
     }
     let reflection = || {
@@ -283,7 +283,7 @@ fn services(peer: &Peer, api: &Api, sessions: &Sessions) -> Result<Router, AppEr
         .add_service(limited!(TokenServiceServer::new(Tokens(api.clone()))))
         .add_service(limited!(ChannelServiceServer::new(Channels(api.clone()))))
         .add_service(limited!(WindowServiceServer::new(Windows(api.clone()))))
-        .add_service(limited!(EventServiceServer::new(Events(api.clone()))).max_encoding_message_size(MAX_EVENTS_BYTES))
+        .add_service(limited!(EventServiceServer::new(Events(api.clone()))))
         .add_service(limited!(ClusterServiceServer::new(Clusters(api.clone()))))
         .add_service(health)
         .add_service(reflection().build_v1()?)

@@ -34,7 +34,7 @@ pub use field::{FieldError, optional, required};
 pub use group::{group, group_patch};
 pub use moment::{moment, timestamp, wall_time};
 pub use node::{member, node};
-pub use page::{page_size, page_token};
+pub use page::{page, page_size, page_token};
 pub use preview::preview;
 pub use quarantine::quarantined;
 pub use rollout::{rollout, waiting_on};

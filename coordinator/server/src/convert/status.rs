@@ -15,7 +15,7 @@ use crate::storage::HistoryError;
 /// The domain of every reason.
 const DOMAIN: &str = "rollcall";
 
-/// An election takes one to two seconds; most of what says `UNAVAILABLE` is over then.
+/// An election takes about half a second; most of what says `UNAVAILABLE` is over then.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// A status with its reason.

@@ -13,12 +13,12 @@ use super::ClusterClock;
 use crate::convert;
 use crate::raft::{Consensus, Origin, Peer, View};
 
-/// BOUND: a request or an answer. Larger ones are refused by both sides before they are read.
-pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// BOUND: a request. Larger ones are refused before they are read.
+pub const MAX_REQUEST_BYTES: usize = 4 << 20;
 
-/// BOUND: an answer of events. All of one revision come at once, and a rollout over 100,000 nodes queues its steps in
-/// one: some 20 MiB.
-pub const MAX_EVENTS_BYTES: usize = 64 << 20;
+/// BOUND: an answer. A rollout comes with all of its steps, some 500 bytes each; the events of one revision come at once,
+/// and a rollout over 100,000 nodes queues its steps in one: some 20 MiB.
+pub const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// BOUND: calls whose caller sets no deadline: an election and a retry fit.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);

@@ -48,17 +48,10 @@ impl GroupService for Groups {
         let after = convert::page_token::<GroupName>(&page_token)?;
         let view = self.0.read(&call, options).await?;
         let groups = view.state.groups();
-        let mut behind = groups.values().filter(|group| after.as_ref().is_none_or(|after| group.name > *after));
-        let page: Vec<_> = behind.by_ref().take(size).collect();
-        let next_page_token = match (page.last(), behind.next()) {
-            (Some(last), Some(_)) => last.name.to_string(),
-            _ => String::new(),
-        };
-        Ok(Response::new(v1::ListGroupsResponse {
-            revision: view.revision.0,
-            groups: page.into_iter().map(|group| convert::group(&view.state, group)).collect(),
-            next_page_token,
-        }))
+        let behind = groups.values().filter(|group| after.as_ref().is_none_or(|after| group.name > *after));
+        let (groups, next_page_token) =
+            convert::page(behind, size, |group| group.name.to_string(), |group| convert::group(&view.state, group));
+        Ok(Response::new(v1::ListGroupsResponse { revision: view.revision.0, groups, next_page_token }))
     }
 
     async fn delete(

@@ -32,7 +32,7 @@ use futures::Stream;
 use tonic::Status;
 
 pub use agent::Agents;
-pub use api::{Api, MAX_EVENTS_BYTES, MAX_MESSAGE_BYTES};
+pub use api::{Api, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES};
 pub use channel::Channels;
 pub use cluster::Clusters;
 pub use cluster_clock::ClusterClock;

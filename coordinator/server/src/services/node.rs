@@ -26,16 +26,12 @@ impl NodeService for Nodes {
         let size = convert::page_size(page_size, PAGE.0, PAGE.1);
         let after = convert::page_token::<NodeName>(&page_token)?;
         let view = self.0.read(&call, options).await?;
-        let mut behind = view
+        let behind = view
             .state
             .nodes_by_name(after.as_ref())
             .filter(|node| group.as_ref().is_none_or(|group| node.services.contains_key(group)));
-        let page: Vec<_> = behind.by_ref().take(size).collect();
-        let next_page_token = match (page.last(), behind.next()) {
-            (Some(last), Some(_)) => last.name.to_string(),
-            _ => String::new(),
-        };
-        let nodes = page.into_iter().map(|node| convert::node(&view.state, node)).collect();
+        let (nodes, next_page_token) =
+            convert::page(behind, size, |node| node.name.to_string(), |node| convert::node(&view.state, node));
         Ok(Response::new(v1::ListNodesResponse { revision: view.revision.0, nodes, next_page_token }))
     }
 

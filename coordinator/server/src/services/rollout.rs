@@ -89,24 +89,16 @@ impl RolloutService for Rollouts {
         let after = convert::page_token::<RolloutId>(&page_token)?;
         let view = self.0.read(&call, options).await?;
         let now = self.0.now(&self.0.consensus()?, &view);
-        let mut behind = view
+        let behind = view
             .state
             .rollouts()
             .values()
             .rev()
             .filter(|rollout| after.is_none_or(|after| rollout.id < after))
             .filter(|rollout| group.as_ref().is_none_or(|group| rollout.group == *group));
-        let page: Vec<_> = behind.by_ref().take(size).collect();
-        let next_page_token = match (page.last(), behind.next()) {
-            (Some(last), Some(_)) => last.id.to_string(),
-            _ => String::new(),
-        };
-        let rollouts = page.into_iter().map(|rollout| convert::rollout(&view.state, rollout, now.cluster_time));
-        Ok(Response::new(v1::ListRolloutsResponse {
-            revision: view.revision.0,
-            rollouts: rollouts.collect(),
-            next_page_token,
-        }))
+        let send = |rollout| convert::rollout(&view.state, rollout, now.cluster_time);
+        let (rollouts, next_page_token) = convert::page(behind, size, |rollout| rollout.id.to_string(), send);
+        Ok(Response::new(v1::ListRolloutsResponse { revision: view.revision.0, rollouts, next_page_token }))
     }
 
     type WatchStream = Answers<v1::GetRolloutResponse>;
