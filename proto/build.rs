@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         file.source_code_info = None;
     }
     std::fs::write(out, prost_encode(&slim))?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    tonic_prost_build::configure().codec_path("crate::GrowingCodec").compile_fds(descriptors)?;
     Ok(())
 }
 

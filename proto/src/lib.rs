@@ -9,8 +9,10 @@ pub mod v1 {
     tonic::include_proto!("rollcall.v1");
 }
 
+mod codec;
 mod names;
 
+pub use codec::GrowingCodec;
 pub use names::ShortName;
 
 /// The encoded descriptor set of the whole API, for server reflection.

@@ -59,8 +59,10 @@ pub(super) async fn run(
     outbox: Outbox,
 ) {
     let Outbox { messages, orders } = outbox;
+    // Boxed, so that what opening takes isn't part of the session for as long as it lasts.
+    let opening = Box::pin(open(hub, &address, &mut inbound, orders));
     let opened = tokio::select! {
-        opened = open(hub, &address, &mut inbound, orders) => opened,
+        opened = opening => opened,
         () = stopping.cancelled() => Err(stopping_status().into()),
     };
     let session = match opened {
