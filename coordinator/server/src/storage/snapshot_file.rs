@@ -202,17 +202,54 @@ impl<R: Read> Sections<R> {
     }
 }
 
+/// BOUND: what is written of a snapshot and not synced. The log is on the same disk, and a sync of it waits for whatever the
+/// file system has to write before: all of the snapshot, if that were synced at its end alone.
+const SYNC_EVERY: usize = 1 << 20;
+
+/// Writes a snapshot's file, and syncs it as it grows.
+#[derive(Debug)]
+pub(super) struct SyncedFile {
+    file: File,
+    unsynced: usize,
+}
+
+impl SyncedFile {
+    pub(super) fn create(path: &Path) -> Result<Self, StorageError> {
+        Ok(Self { file: File::create(path).at("create", path)?, unsynced: 0 })
+    }
+
+    pub(super) fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}
+
+impl Write for SyncedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(&bytes[..bytes.len().min(SYNC_EVERY)])?;
+        self.unsynced += written;
+        if self.unsynced >= SYNC_EVERY {
+            self.file.sync_data()?;
+            self.unsynced = 0;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
 /// Writes a snapshot under a temporary name.
 pub(super) struct SnapshotWriter {
-    to: BufWriter<File>,
+    to: BufWriter<SyncedFile>,
     path: PathBuf,
     pages: u32,
 }
 
 impl SnapshotWriter {
     pub(super) fn create(path: &Path, head: HeadV1, state: State) -> Result<Self, StorageError> {
-        let file = File::create(path).at("create", path)?;
-        let mut writer = Self { to: BufWriter::new(file), path: path.to_owned(), pages: 0 };
+        let to = BufWriter::new(SyncedFile::create(path)?);
+        let mut writer = Self { to, path: path.to_owned(), pages: 0 };
         writer.section(&SectionV1::Head(head))?;
         writer.section(&SectionV1::State(state))?;
         Ok(writer)

@@ -17,7 +17,7 @@ use rollcall_rollout::State;
 use super::disk::LogIdV1;
 use super::error::{IoContext as _, StorageError};
 use super::files::{create_dir_durable, remove_leftovers, rename_durable, sync_dir, temp_path};
-use super::snapshot_file::{HeadV1, Loaded, SnapshotFile, SnapshotWriter};
+use super::snapshot_file::{HeadV1, Loaded, SnapshotFile, SnapshotWriter, SyncedFile};
 use super::types::{Snapshot, SnapshotMeta};
 use crate::world;
 
@@ -106,7 +106,7 @@ impl SnapshotStore {
     pub fn receive(&self) -> Result<SnapshotReceiver, StorageError> {
         let number = self.shared.received.fetch_add(1, Ordering::Relaxed);
         let path = temp_path(&self.shared.dir.join(format!("received-{number}")));
-        let to = File::create(&path).at("create", &path)?;
+        let to = SyncedFile::create(&path)?;
         // Removed with the receiver if it is dropped half-way.
         Ok(SnapshotReceiver { to, file: SnapshotFile::open_unfinished(&path)?, bytes: 0 })
     }
@@ -181,7 +181,7 @@ fn snapshot_files(dir: &Path) -> Result<Vec<PathBuf>, StorageError> {
 /// Takes a snapshot from another peer, chunk by chunk. Dropped before [`finish`](Self::finish) it leaves nothing.
 #[derive(Debug)]
 pub struct SnapshotReceiver {
-    to: File,
+    to: SyncedFile,
     file: SnapshotFile,
     bytes: u64,
 }
