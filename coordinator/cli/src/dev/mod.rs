@@ -30,7 +30,7 @@ pub use binaries::find as find_program;
 use children::Children;
 use folder::Folder;
 
-/// How long one call to the peers may take: they run on this machine, and elections take a second or two.
+/// How long one call to the peers may take: they run on this machine, and elections take half a second or so.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often it is looked whether a child has died, and processes that lost their parent are laid to rest.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

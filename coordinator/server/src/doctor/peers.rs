@@ -15,7 +15,7 @@ const MAX_LAG: u64 = 1_000;
 /// How far two wall clocks may be apart: NTP keeps them within some milliseconds.
 const MAX_SKEW: Millis = Millis::from_secs(1);
 
-/// A sync that takes as long as this keeps a leader from being heard: elections begin after a second.
+/// A sync that takes as long as this holds up every write, and keeps elections from coming to an end (`Tuning`).
 const SLOW_SYNC: Millis = Millis::from_secs(1);
 
 /// Free space below which a disk is low: in hundredths of its size and in bytes, whichever is less.
@@ -195,7 +195,7 @@ fn disk_slow(evidence: &Evidence, found: &mut Vec<Finding>) {
         let slowest = Millis(checkup.slowest_sync_us / 1_000);
         if slowest >= SLOW_SYNC {
             let text =
-                format!("a sync of its log has taken {slowest} since it started; a leader that slow is voted out");
+                format!("a sync of its log has taken {slowest} since it started; writes and elections wait for it");
             let advice =
                 "give the log a disk of its own, or a faster one; rollcall_fsync_duration_seconds shows the rest";
             found.push(finding(Severity::Warning, "disk_slow", of(peer.peer), text, advice.to_owned()));

@@ -12,8 +12,8 @@ use crate::raft::{Consensus, MemberStatus};
 /// How often the voters are looked at. Nothing is written by looking, and only what has changed is.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// BOUND: silence after which a voter can't be counted on: the longest election time-out. The one that fell silent is in
-/// doubt for as long before a step is refused for it.
+/// BOUND: silence after which a voter can't be counted on: three elections, one after the other, are over by then. The one
+/// that fell silent is in doubt for as long before a step is refused for it.
 const SILENT_MS: u64 = 2_000;
 
 /// BOUND: entries that a voter may miss, in the middle of traffic, and still counts as caught up; and how few it must miss

@@ -29,8 +29,7 @@ use crate::storage::{LogIdV1, SnapshotFile, VoteV1};
 
 type RpcError = RPCError<TypeConfig>;
 
-/// BOUND: as long as the shortest election. A slow disk under a follower is waited for; a connection that swallows
-/// everything isn't.
+/// BOUND: a slow disk under a follower is waited for for so long; a connection that swallows everything isn't any longer.
 const APPEND_STALL: Duration = Duration::from_secs(1);
 
 /// BOUND: for one chunk of a snapshot to be taken: a disk that needs longer for 1 MiB is broken.
