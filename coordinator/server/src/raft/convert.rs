@@ -66,12 +66,25 @@ impl TryFrom<AppendV1> for AppendEntriesRequest<TypeConfig> {
     type Error = String;
 
     fn try_from(request: AppendV1) -> Result<Self, String> {
+        check_order(&request)?;
         Ok(Self {
             vote: request.vote.into(),
             prev_log_id: id_in(request.prev_log_id),
             entries: request.entries.into_iter().map(EntryV1::into_entry).collect::<Result<_, _>>()?,
             leader_commit: id_in(request.leader_commit),
         })
+    }
+}
+
+/// openraft asserts it in debug builds only. Entries behind a hole would be refused by the log, which stops the peer; like
+/// this its leader hears of it, and sends what there is: a snapshot.
+fn check_order(request: &AppendV1) -> Result<(), String> {
+    let first = request.prev_log_id.map_or(0, |prev| prev.index + 1);
+    match request.entries.iter().zip(first..).find(|(entry, next)| entry.log_id.index != *next) {
+        Some((entry, next)) => {
+            Err(format!("entry {} isn't the next one, {next}: what was between is missing", entry.log_id.index))
+        }
+        None => Ok(()),
     }
 }
 
@@ -195,5 +208,29 @@ mod tests {
         };
         let back = AppendEntriesRequest::try_from(AppendV1::from(append.clone())).unwrap();
         assert_eq!(format!("{back:?}"), format!("{append:?}"));
+    }
+
+    #[test]
+    fn entries_behind_a_hole_are_not_taken() {
+        let entries = |indexes: &[u64]| {
+            let blank = |index: &u64| Entry { log_id: log_id(7, *index), payload: openraft::EntryPayload::Blank };
+            indexes.iter().map(blank).collect()
+        };
+        let append = |prev: Option<u64>, indexes: &[u64]| {
+            let prev_log_id = prev.map(|index| log_id(6, index));
+            let request = AppendEntriesRequest::<TypeConfig> {
+                vote: vote(),
+                prev_log_id,
+                entries: entries(indexes),
+                leader_commit: None,
+            };
+            AppendEntriesRequest::try_from(AppendV1::from(request)).map(|request| request.entries.len())
+        };
+        assert_eq!(append(None, &[0, 1]), Ok(2));
+        assert_eq!(append(Some(40), &[41, 42]), Ok(2));
+        assert_eq!(append(Some(40), &[]), Ok(0));
+        assert!(append(Some(40), &[43]).is_err_and(|what| what.contains("entry 43 isn't the next one, 41")));
+        assert!(append(Some(40), &[41, 43]).is_err());
+        assert!(append(None, &[1]).is_err());
     }
 }

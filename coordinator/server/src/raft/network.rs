@@ -6,7 +6,8 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
@@ -25,7 +26,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::client::{CallError, Clients, Lane, PeerClient};
 use super::wire::{self, AppendedV1, BodyV1, CHUNK_BYTES, ReplyV1, SnapshotHeadV1};
 use crate::storage::types::{PeerNode, Snapshot, TypeConfig, Vote};
-use crate::storage::{LogIdV1, SnapshotFile, VoteV1};
+use crate::storage::{LogIdV1, SnapshotFile, VoteV1, watch_purged_reads};
 
 type RpcError = RPCError<TypeConfig>;
 
@@ -190,9 +191,14 @@ where
 {
     // openraft waits out its back-off in front of the first request. Nobody is dialled before: a peer that refuses at once would
     // be dialled again at once, for as long as it is down.
-    let mut input = input.peekable();
+    let purged = Arc::new(AtomicBool::new(false));
+    let mut input = UntilPurged { requests: input, purged: purged.clone() }.peekable();
     if Pin::new(&mut input).peek().await.is_none() {
-        return Ok(Box::pin(futures::stream::empty()));
+        return if purged.load(Ordering::Relaxed) {
+            Err(purged_error())
+        } else {
+            Ok(Box::pin(futures::stream::empty()))
+        };
     }
     let sent = Arc::new(AtomicU64::new(0));
     let frames = {
@@ -211,7 +217,12 @@ where
                 // Nothing is on its way: an idle stream is a good stream.
                 Err(_) if sent.load(Ordering::Relaxed) == received => continue,
                 Err(_) => Err(client.timed_out(APPEND_STALL)),
-                Ok(Ok(None)) => return,
+                Ok(Ok(None)) => {
+                    if purged.load(Ordering::Relaxed) {
+                        yield Err(purged_error());
+                    }
+                    return;
+                }
                 Ok(Ok(Some(frame))) => Ok(frame),
                 Ok(Err(status)) => Err(client.failed(&status)),
             };
@@ -228,6 +239,30 @@ where
             }
         }
     }))
+}
+
+/// Requests up to the one whose entries are purged; see [`watch_purged_reads`].
+struct UntilPurged<S> {
+    requests: S,
+    purged: Arc<AtomicBool>,
+}
+
+impl<S: Stream + Unpin> Stream for UntilPurged<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let Self { requests, purged } = self.get_mut();
+        if purged.load(Ordering::Relaxed) {
+            return Poll::Ready(None);
+        }
+        let next = ready!(watch_purged_reads(purged, || requests.poll_next_unpin(context)));
+        Poll::Ready(next.filter(|_| !purged.load(Ordering::Relaxed)))
+    }
+}
+
+/// openraft thinks again what that peer needs: a snapshot.
+fn purged_error() -> RpcError {
+    RPCError::Network(NetworkError::from_string("what the peer needs next is purged"))
 }
 
 /// Sends a snapshot in chunks, and waits until it is installed.

@@ -14,6 +14,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -180,7 +181,12 @@ impl RaftLogReader<TypeConfig> for LogStore {
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, io::Error> {
-        self.load_entries(start, end, true)
+        let mut entries = self.load_entries(start, end, true)?;
+        if entries.first().is_none_or(|first| first.log_id.index != start) {
+            note_purged_read();
+            entries.clear();
+        }
+        Ok(entries)
     }
 
     /// Committed entries for the state machine, a batch at a time: it may be far behind after a restart.
@@ -281,6 +287,24 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.shared.commit.sync(IOFlushed::noop());
         Ok(())
     }
+}
+
+tokio::task_local! {
+    static PURGED_READ: Arc<AtomicBool>;
+}
+
+/// Polls what reads the log for a follower, and sets the flag where that asks for entries that are purged.
+///
+/// openraft may still have such a reading under way when it has decided for a snapshot: then it would send what is left
+/// behind the hole. A reader that says nothing of it is asked again and again, and one that fails stops the leader, so who
+/// sends the entries ends the stream.
+pub fn watch_purged_reads<T>(flag: &Arc<AtomicBool>, poll: impl FnOnce() -> T) -> T {
+    PURGED_READ.sync_scope(flag.clone(), poll)
+}
+
+fn note_purged_read() {
+    // Outside of it nobody sends what was read.
+    let _ = PURGED_READ.try_with(|flag| flag.store(true, Ordering::Relaxed));
 }
 
 /// Any range as `from..to`.

@@ -46,7 +46,7 @@ pub use disk::{EntryV1, LogIdV1, MembershipV1, PayloadV1, StoredMembershipV1, Vo
 pub use error::StorageError;
 pub use history::{History, HistoryBounds, HistoryError, HistoryPage, RETAINED_REVISIONS};
 pub use identity::{DataDir, DiskSpace, Identity};
-pub use log_store::{LogMetrics, LogStore};
+pub use log_store::{LogMetrics, LogStore, watch_purged_reads};
 pub use recover::{Sizes, Storage};
 pub use refound::{RefoundError, Refounded, Refounding, Remains, look_at_peer, refound_peer, refound_snapshot};
 pub use snapshot_build::SnapshotBuilder;
