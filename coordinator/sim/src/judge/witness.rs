@@ -229,6 +229,16 @@ impl Witness {
         self.well_since.entry(node.to_owned()).or_insert(at_ms);
     }
 
+    /// The journal of a node says that it has ended a step: its agent may have died before it could tell anybody.
+    pub fn found_closed(&mut self, node: &str, opened: &StepOpened) {
+        if self.open.get(node) == Some(&(opened.rollout, opened.fence)) {
+            self.open.remove(node);
+        }
+        if self.taken_down.get(node) == Some(&false) {
+            self.taken_down.remove(node);
+        }
+    }
+
     /// A node has ended a step; this runs on it. One that claims to have succeeded runs its target.
     pub fn closed(
         &mut self,
@@ -237,10 +247,7 @@ impl Witness {
         opened: &StepOpened,
         runs: Option<&ReleaseIdent>,
     ) -> Option<Violation> {
-        self.open.remove(node);
-        if self.taken_down.get(node) == Some(&false) {
-            self.taken_down.remove(node);
-        }
+        self.found_closed(node, opened);
         let has_begun = |hook| {
             let key = (node.to_owned(), opened.rollout, opened.fence, opened.attempt, hook);
             self.starts.contains_key(&key)

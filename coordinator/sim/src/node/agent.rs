@@ -69,6 +69,12 @@ impl Agent {
             (machine.name.clone(), machine.boot_id(), state)
         };
         let reported = state.step.as_ref().map_or(0, |step| step.reported);
+        if let Some(step) = state.step.as_ref().filter(|step| step.is_closed()) {
+            judge.witness(|witness, _| {
+                witness.found_closed(&name, &step.opened);
+                None
+            });
+        }
         judge.note(&name, format_args!("agent begins with {:?}", state.step.as_ref().map(|step| &step.status)));
         Self {
             name,
