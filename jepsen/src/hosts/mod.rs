@@ -82,6 +82,18 @@ impl Hosts {
         newest.peers.iter().find(|peer| peer.address == grpc).map(|peer| peer.peer_id)
     }
 
+    /// Why one of the peers can't be counted on; none: all can. The program of one that is damaged is started again and
+    /// again: at some moments it lives, at none it serves.
+    pub fn unwell(&self) -> Option<String> {
+        let latest = self.lookout.latest();
+        let serves = |peer: &Host| latest.get(peer.name()).is_some_and(|status| status.condition == "serving");
+        self.peers.iter().find_map(|peer| match peer.living() {
+            Ok(_) if serves(peer) => None,
+            Ok(_) => Some(format!("{} doesn't serve", peer.name())),
+            Err(why) => Some(why),
+        })
+    }
+
     /// Cuts the power of one; what that cost it. Nothing of it is left when this returns.
     pub async fn cut_power(&mut self, name: &str) -> Result<crate::power::disk::Loss> {
         let host = self.named_mut(name)?;

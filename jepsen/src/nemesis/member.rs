@@ -34,8 +34,7 @@ pub async fn begin(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
     if host.machine.ailment().is_ill() {
         return Ok(Begun::Skipped(format!("the disk of {name} is ill")));
     }
-    let unwell = hosts.peers.iter().find_map(|peer| peer.living().err());
-    if let Some(why) = unwell {
+    if let Some(why) = hosts.unwell() {
         return Ok(Begun::Skipped(format!("{why}: too few would be left")));
     }
     let Some(peer_id) = hosts.peer_id_of(&name) else {

@@ -24,6 +24,8 @@ pub struct Flipped {
     host: String,
     peer_id: u64,
     place: String,
+    /// How long its log was before.
+    log_before: u64,
 }
 
 /// Stops a peer that doesn't lead, and flips a bit.
@@ -47,9 +49,11 @@ pub async fn begin(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
         return Ok(Begun::Skipped(format!("nobody knows the id of {name}")));
     };
     // Without the others it couldn't be.
-    if let Some(why) = hosts.peers.iter().find_map(|peer| peer.living().err()) {
+    if let Some(why) = hosts.unwell() {
         return Ok(Begun::Skipped(format!("{why}: there would be no quorum")));
     }
+    // Whoever gives it its power back starts it too, while this fault is still on.
+    let log_before = host.log_length();
     host.hold()?;
     host.kill(process).await?;
     let files = files_below(host.data());
@@ -59,19 +63,17 @@ pub async fn begin(hosts: &mut Hosts, random: &mut StdRng) -> Result<Begun> {
     };
     let place = flip(file, random)?;
     let place = place.replace(&format!("{}/", host.data().display()), "");
-    let active = Active::Rot(Flipped { host: name.clone(), peer_id, place: place.clone() });
+    let active = Active::Rot(Flipped { host: name.clone(), peer_id, place: place.clone(), log_before });
     Ok(Begun::Installed(Wound { what: format!("{name} stops, and a bit flips: {place}"), targets: vec![name], active }))
 }
 
 impl Flipped {
     /// It starts again; where it won't, it is rebuilt as it says.
     pub async fn end(self, hosts: &mut Hosts) -> Result<Bite> {
-        let host = hosts.named(&self.host)?;
-        let from = host.log_length();
-        host.release()?;
+        hosts.named(&self.host)?.release()?;
         let deadline = tokio::time::Instant::now() + SAYS_WITHIN;
         while tokio::time::Instant::now() < deadline {
-            let said = hosts.named(&self.host)?.log_since(from);
+            let said = hosts.named(&self.host)?.log_since(self.log_before);
             if let Some(line) = said.lines().find(|line| line.contains("damaged") && !line.contains("put aside")) {
                 let line: String = line.chars().take(160).collect();
                 if hosts.named(&self.host)?.process().is_none() || said.matches("damaged").count() > 1 {
