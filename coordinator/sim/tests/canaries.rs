@@ -1,6 +1,7 @@
 //! That the simulator finds what it is there for: each fault that is planted, within so many seeds.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use rollcall_sim::campaign::Children;
@@ -12,20 +13,21 @@ fn simulator(arguments: &[&str]) -> Children {
 }
 
 /// Runs seeds until one finds the fault.
-fn is_found(fault: &str, seeds: u64) {
+fn is_found(fault: &str, seeds: RangeInclusive<u64>) {
     let children = simulator(&["--plant", fault]);
-    for seed in 1..=seeds {
+    for seed in seeds.clone() {
         let said = children.run(seed, &BTreeSet::new()).expect("our own program runs");
         if said.rule.is_some() {
             return println!("{}", said.line);
         }
     }
-    panic!("{fault} isn't found by {seeds} seeds");
+    panic!("{fault} isn't found by the seeds {seeds:?}");
 }
 
-/// Each fault with its test, and some three times as many seeds as it takes: a change of what seeds draw moves the first one.
+/// Each fault with its test, and some three times as many seeds as it takes: a change of what seeds draw, or of the times in
+/// the product, moves the first one. One that few seeds find begins near one that does.
 macro_rules! canaries {
-    ($($fault:ident within $seeds:literal),+ $(,)?) => {
+    ($($fault:ident within $seeds:expr),+ $(,)?) => {
         const ALL: &[&str] = &[$(stringify!($fault)),+];
 
         $(
@@ -38,21 +40,21 @@ macro_rules! canaries {
 }
 
 canaries! {
-    ack_before_sync within 6,
-    tail_not_synced within 30,
-    requests_forgotten within 6,
-    epoch_reused within 10,
-    stale_read within 20,
-    no_budget within 10,
-    unknown_is_healthy within 40,
-    no_commit_point within 10,
-    grant_unchecked within 10,
-    hold_ignored within 30,
-    pause_forgotten within 10,
-    soak_goes_on within 15,
-    departed_loses_token within 20,
-    no_fence within 30,
-    unsynced_mark within 45,
+    ack_before_sync within 1..=6,
+    tail_not_synced within 1..=60,
+    requests_forgotten within 1..=6,
+    epoch_reused within 1..=10,
+    stale_read within 1..=45,
+    no_budget within 1..=10,
+    unknown_is_healthy within 1..=40,
+    no_commit_point within 1..=10,
+    grant_unchecked within 1..=10,
+    hold_ignored within 1..=30,
+    pause_forgotten within 1..=10,
+    soak_goes_on within 1..=15,
+    departed_loses_token within 1..=20,
+    no_fence within 1..=30,
+    unsynced_mark within 55..=100,
 }
 
 #[test]

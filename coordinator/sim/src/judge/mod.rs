@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rollcall_ident::Revision;
-use rollcall_rollout::{ChainedRecord, State};
+use rollcall_rollout::{ChainedRecord, Event, Phase, State};
 use rollcall_steps::Hook;
 
 pub use pledges::Pledges;
@@ -192,6 +192,9 @@ impl Judge {
                 let actor = &record.record.actor.0;
                 for event in &record.record.events {
                     trace.note(*at_ms, "log", format_args!("{revision} {actor}: {event}"));
+                    if let Event::StepEntered { name, phase: Phase::Stopping, .. } = event {
+                        witness.let_go(name.as_str(), *at_ms);
+                    }
                 }
             }
             let mut found = trail.shown(record, witness);

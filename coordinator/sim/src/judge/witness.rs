@@ -65,6 +65,8 @@ pub struct Witness {
     well_since: BTreeMap<String, u64>,
     /// Nodes that a step takes down, and that weren't well since; true: it is down already.
     taken_down: BTreeMap<String, bool>,
+    /// When the log last let each node take its service down.
+    let_go: BTreeMap<String, u64>,
     /// Who has begun what since somebody asked.
     fresh: Vec<(String, Hook)>,
     /// Between these revisions nothing was granted in this rollout: it stood still by an operator's word.
@@ -86,6 +88,7 @@ impl Witness {
             installed: BTreeSet::new(),
             well_since: BTreeMap::new(),
             taken_down: BTreeMap::new(),
+            let_go: BTreeMap::new(),
             fresh: Vec::new(),
             standstills: BTreeMap::new(),
         }
@@ -206,11 +209,18 @@ impl Witness {
         self.installed.insert((node.to_owned(), release.bare()));
     }
 
+    /// The log lets a node take its service down. It counts one that is broken as down already, and what recovers by itself
+    /// after this point is taken down all the same.
+    pub fn let_go(&mut self, node: &str, at_ms: u64) {
+        self.let_go.insert(node.to_owned(), at_ms);
+    }
+
     /// A step takes the service of a node down, now.
     pub fn taken_down(&mut self, node: &str, at_ms: u64, has_session: bool) -> Option<Violation> {
         let others: Vec<_> = self.taken_down.keys().filter(|other| *other != node).cloned().collect();
         let since = self.well_since.get(node).copied();
-        let was_well = has_session && since.is_some_and(|since| at_ms.saturating_sub(since) >= KNOWN_AFTER_MS);
+        let let_go = self.let_go.get(node).copied().unwrap_or(at_ms);
+        let was_well = has_session && since.is_some_and(|since| let_go.saturating_sub(since) >= KNOWN_AFTER_MS);
         self.taken_down.insert(node.to_owned(), false);
         (was_well && others.len() >= self.max_unavailable)
             .then(|| Violation::new("R1", format_args!("{node} is taken down while {others:?} are")))

@@ -322,9 +322,10 @@ impl Actor {
             return;
         };
         // What it left behind in its group must not run beside its successor.
+        let left_in_group = process.has_company();
         process.signal_group(Signal::KILL);
         let how = process.reap().map_or_else(|| "exited".to_owned(), |status| Exit::from(status).to_string());
-        let left_behind = self.kill_stragglers().await;
+        let left_behind = self.kill_stragglers().await > 0 || left_in_group;
         if since.elapsed() >= SETTLED_AFTER {
             self.backoff.reset();
         }
@@ -333,10 +334,10 @@ impl Actor {
             wanted.reason = HookReason::Crash;
         }
         // It has put itself into the background: nobody could tell that process from any other.
-        let daemon = if left_behind > 0 && how == Exit::Code(0).to_string() {
-            format!("; {left_behind} processes that it had left behind were ended: `run` must stay in the foreground")
+        let daemon = if left_behind && how == Exit::Code(0).to_string() {
+            "; what it had left behind was ended: `run` must stay in the foreground"
         } else {
-            String::new()
+            ""
         };
         self.note_failed_start(format!("the process {how}{daemon}"));
     }

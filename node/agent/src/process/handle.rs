@@ -129,6 +129,11 @@ impl Process {
         }
     }
 
+    /// Whether another process of its group lives: a child that hasn't got out of it, or never will.
+    pub fn has_company(&self) -> bool {
+        members_of_group(self.pid).into_iter().any(|member| member != self.pid)
+    }
+
     /// Completes once no process of its group lives any more: a script's children may outlive it.
     pub async fn group_gone(&self) {
         self.exited().await;
