@@ -1,12 +1,19 @@
-//! What the peers' own logs say at the end of a run: the audit trail of each, record by record. It settles what clients
-//! could not know, and it has to be the same everywhere.
+//! What the peers' own logs say: the audit trail of each, record by record. It settles what clients could not know, and it
+//! has to be the same everywhere.
+//!
+//! It is read all the time: where the event history of each peer is damaged once in half an hour, none of them has all of it
+//! in the end.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rollcall_proto::v1;
 use rollcall_proto::v1::event_service_client::EventServiceClient;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
+use tonic::{Code, Status};
 
 use crate::hosts::Hosts;
 use crate::hosts::door::{Door, within};
@@ -17,11 +24,14 @@ const PAGE_WITHIN: Duration = Duration::from_secs(10);
 /// BOUND: tries of one page; a leader may change once more.
 const TRIES: usize = 2;
 
+/// How often what is new is read while the run goes on.
+const EVERY: Duration = Duration::from_secs(5);
+
 /// The largest answer that the peers give.
 const MAX_BYTES: usize = 64 << 20;
 
 /// One record in one peer's log.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Logged {
     /// Whose log.
     pub peer: String,
@@ -79,8 +89,65 @@ pub struct Collected {
     pub notes: Vec<String>,
 }
 
+/// Reads the audit trails while the run goes on. Dropping it ends that.
+#[derive(Debug)]
+pub struct Recorder {
+    read: Arc<Mutex<BTreeSet<Logged>>>,
+    task: JoinHandle<()>,
+}
+
+impl Recorder {
+    /// Reads from here on.
+    pub fn start(doors: &[Door]) -> Self {
+        let read = Arc::new(Mutex::new(BTreeSet::new()));
+        let task = tokio::spawn(record(doors.to_vec(), read.clone()));
+        Self { read, task }
+    }
+
+    /// What was read, and what the peers show at the end. A record that was shown in two ways is there twice.
+    pub async fn end(self, hosts: &Hosts) -> Result<Collected> {
+        let Collected { log, notes } = collect(hosts).await?;
+        let mut all = std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner));
+        all.extend(log);
+        Ok(Collected { log: all.into_iter().collect(), notes })
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn record(doors: Vec<Door>, read: Arc<Mutex<BTreeSet<Logged>>>) {
+    let mut reached: BTreeMap<String, u64> = BTreeMap::new();
+    loop {
+        for door in &doors {
+            let since = reached.entry(door.name.clone()).or_default();
+            loop {
+                match ask(door, *since).await {
+                    Ok(page) => {
+                        let records = page.records.into_iter().map(|record| logged(&door.name, record));
+                        read.lock().unwrap_or_else(PoisonError::into_inner).extend(records);
+                        *since = page.revision;
+                        if page.more {
+                            continue;
+                        }
+                    }
+                    // Its history has begun anew, behind what was read: from its beginning.
+                    Err(status) if status.code() == Code::OutOfRange => *since = 0,
+                    // Asked again later.
+                    Err(_) => {}
+                }
+                break;
+            }
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
 /// The whole audit trail of each peer. One that doesn't show it is started again, as its message says; that is noted.
-pub async fn collect(hosts: &Hosts) -> Result<Collected> {
+async fn collect(hosts: &Hosts) -> Result<Collected> {
     let mut collected = Collected::default();
     for door in &hosts.doors {
         let mut found = read(door).await;
@@ -119,14 +186,19 @@ async fn read(door: &Door) -> Result<Vec<Logged>> {
 async fn page(door: &Door, since_revision: u64) -> Result<v1::AuditResponse> {
     let mut latest = None;
     for _ in 0..TRIES {
-        let mut client = EventServiceClient::new(door.channel.clone()).max_decoding_message_size(MAX_BYTES);
-        match client.audit(within(PAGE_WITHIN, v1::AuditRequest { since_revision, limit: 1_000 })).await {
-            Ok(answer) => return Ok(answer.into_inner()),
+        match ask(door, since_revision).await {
+            Ok(answer) => return Ok(answer),
             Err(status) => latest = Some(status),
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     Err(latest.context("nobody was asked")?).with_context(|| format!("{} doesn't show its audit trail", door.name))
+}
+
+async fn ask(door: &Door, since_revision: u64) -> Result<v1::AuditResponse, Status> {
+    let mut client = EventServiceClient::new(door.channel.clone()).max_decoding_message_size(MAX_BYTES);
+    let request = within(PAGE_WITHIN, v1::AuditRequest { since_revision, limit: 1_000 });
+    Ok(client.audit(request).await?.into_inner())
 }
 
 fn logged(peer: &str, record: v1::AuditRecord) -> Logged {

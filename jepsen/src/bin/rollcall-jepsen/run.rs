@@ -88,6 +88,7 @@ async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: C
     let (mut hosts, depot) = layout.switch_on(clock).await?;
     screen.say(&format!("{} peers and {} nodes, each a machine of its own", settings.peers, settings.nodes));
     let book = Book::create(&folder.join("history.jsonl"), clock)?;
+    let recorder = evidence::Recorder::start(&hosts.doors);
     let crew = Crew::start(settings, &hosts, &book, depot).await?;
     let floor = coverage::TRAFFIC_FLOOR * 2;
     wait_for_traffic(&book, floor).await?;
@@ -115,7 +116,7 @@ async fn play(settings: &Settings, schedule: &[Planned], folder: &Path, clock: C
     if ending.failed.is_none() {
         end(&hosts, crew, &mut ending, screen).await?;
     }
-    let evidence::Collected { log, notes } = evidence::collect(&hosts).await?;
+    let evidence::Collected { log, notes } = recorder.end(&hosts).await?;
     for note in &notes {
         screen.say(&screen.tint(Tone::Red, note));
     }
