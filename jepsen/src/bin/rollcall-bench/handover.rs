@@ -165,9 +165,9 @@ fn hand_overs(marks: &[Mark], release: &str) -> Result<Vec<Duration>> {
         bail!("{} nodes were asked whether they are ready for {release}", asked.len());
     }
     let proved = |node: &str| {
-        let of = |mark: &&Mark| mark.node == node && mark.release == release;
-        let started = marks.iter().find(|mark| of(mark) && mark.hook == "run")?.at;
-        Some(marks.iter().find(|mark| of(mark) && mark.hook == "health-check" && mark.at >= started)?.at)
+        // Each rollout has a release of its own. Its `run` may say so later: both are scripts that start side by side.
+        let is_it = |mark: &&Mark| mark.node == node && mark.release == release && mark.hook == "health-check";
+        Some(marks.iter().find(is_it)?.at)
     };
     asked
         .windows(2)

@@ -51,6 +51,13 @@ pub struct HealthSettings {
     pub pace: Pace,
 }
 
+impl HealthSettings {
+    /// Whether nothing is new but that no step waits any more: nothing asks for a look just then.
+    fn is_calmer_than(self, before: Self) -> bool {
+        self.rules == before.rules && self.pace == Pace::Idle && before.pace == Pace::Verifying
+    }
+}
+
 /// The health as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthView {
@@ -177,19 +184,28 @@ async fn watch_instance(
     let mut streaks = Streaks::default();
     loop {
         let Some(sample) = sample_detached(context, instance, since.elapsed()).await else { return };
-        let HealthSettings { rules, pace } = *settings.borrow_and_update();
+        let sampled_at = Instant::now();
+        let HealthSettings { rules, mut pace } = *settings.borrow_and_update();
         let before = if view.borrow().is_pending { Health::Unknown } else { view.borrow().health };
         let health = streaks.judge(sample.health, before, rules);
         publish(view, instance, health, sample);
-        let delay = match (health.is_good(rules), pace) {
-            (true, Pace::Idle) => interval,
-            (true, Pace::Verifying) => SOAK_INTERVAL.min(interval),
-            (false, _) => next_look(&mut backoff, since, interval),
-        };
-        tokio::select! {
-            () = tokio::time::sleep(delay) => {}
-            // Another pace or other rules: look again now.
-            changed = settings.changed() => if changed.is_err() { return } else { backoff.reset() },
+        loop {
+            let delay = match (health.is_good(rules), pace) {
+                (true, Pace::Idle) => interval,
+                (true, Pace::Verifying) => SOAK_INTERVAL.min(interval),
+                (false, _) => next_look(&mut backoff, since, interval),
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(sampled_at + delay) => break,
+                changed = settings.changed() => if changed.is_err() { return },
+            }
+            let now = *settings.borrow_and_update();
+            if !now.is_calmer_than(HealthSettings { rules, pace }) {
+                // It is to be looked at more often, or by other rules: now.
+                backoff.reset();
+                break;
+            }
+            pace = now.pace;
         }
     }
 }
