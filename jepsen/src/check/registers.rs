@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::check::Verdict;
-use crate::hosts::evidence::Logged;
+use crate::hosts::evidence::{Logged, RECORDER};
 use crate::ops::{Kind, Op, Pair, pairs};
 use crate::workload::register::{Access, DEEDS};
 
@@ -150,7 +150,7 @@ impl<'a> Replay<'a> {
     /// What was acknowledged is in every peer's log, as far as that reaches.
     fn look_for_lost(&mut self, log: &[Logged]) {
         let mut logs: BTreeMap<&str, (u64, u64, std::collections::HashSet<u64>)> = BTreeMap::new();
-        for logged in log {
+        for logged in log.iter().filter(|logged| logged.peer != RECORDER) {
             let (first, last, revisions) =
                 logs.entry(&logged.peer).or_insert_with(|| (u64::MAX, 0, Default::default()));
             (*first, *last) = ((*first).min(logged.revision), (*last).max(logged.revision));

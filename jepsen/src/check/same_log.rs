@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::check::Verdict;
-use crate::hosts::evidence::Logged;
+use crate::hosts::evidence::{Logged, RECORDER};
 
 const PROMISE: &str = "L6 all peers hold the same log";
 
@@ -22,6 +22,7 @@ pub fn check(log: &[Logged], peer_count: usize) -> Verdict {
             violations.push(format!("{peer} and {} differ at revision {}", logged.peer, logged.revision));
         }
     }
+    last.remove(RECORDER);
     if last.len() < peer_count {
         return Verdict::unknown(PROMISE, format!("{} of {peer_count} logs were read", last.len()));
     }

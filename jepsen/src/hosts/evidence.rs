@@ -24,6 +24,9 @@ const PAGE_WITHIN: Duration = Duration::from_secs(10);
 /// BOUND: tries of one page; a leader may change once more.
 const TRIES: usize = 2;
 
+/// In whose log stands what was read of any of them while the run went on.
+pub const RECORDER: &str = "recorder";
+
 /// How often what is new is read while the run goes on.
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -104,12 +107,11 @@ impl Recorder {
         Self { read, task }
     }
 
-    /// What was read, and what the peers show at the end. A record that was shown in two ways is there twice.
+    /// What the peers show at the end, and behind it what was read. A record that was shown in two ways is there twice.
     pub async fn end(self, hosts: &Hosts) -> Result<Collected> {
-        let Collected { log, notes } = collect(hosts).await?;
-        let mut all = std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner));
-        all.extend(log);
-        Ok(Collected { log: all.into_iter().collect(), notes })
+        let Collected { mut log, notes } = collect(hosts).await?;
+        log.extend(std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner)));
+        Ok(Collected { log, notes })
     }
 }
 
@@ -127,7 +129,7 @@ async fn record(doors: Vec<Door>, read: Arc<Mutex<BTreeSet<Logged>>>) {
             loop {
                 match ask(door, *since).await {
                     Ok(page) => {
-                        let records = page.records.into_iter().map(|record| logged(&door.name, record));
+                        let records = page.records.into_iter().map(|record| logged(RECORDER, record));
                         read.lock().unwrap_or_else(PoisonError::into_inner).extend(records);
                         *since = page.revision;
                         if page.more {
